@@ -1,0 +1,40 @@
+#!/bin/sh
+# Everything that must hold before a change is merged, step by step. Called by `make test`.
+set -eu
+bin=${VENV:-.venv}/bin
+export DATA_DIR="${TEST_DATA_DIR:-$(mktemp -d)}"
+
+step() {
+    printf '\n== %s\n' "$*"
+    "$@"
+}
+
+missing() {
+    command -v "$1" >/dev/null 2>&1 && return 1
+    ls /usr/lib/postgresql/*/bin/"$1" >/dev/null 2>&1 && return 1
+    return 0
+}
+
+packages=""
+missing initdb && packages="$packages postgresql"
+{ missing chromium && missing chromium-browser && missing google-chrome; } && packages="$packages chromium fonts-liberation"
+if [ -n "$packages" ]; then
+    if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        step apt-get update -qq
+        # shellcheck disable=SC2086  # a list of package names
+        DEBIAN_FRONTEND=noninteractive step apt-get install -y -qq --no-install-recommends $packages
+    elif [ "${CI:-}" = true ]; then
+        echo "nightdesk: the tests need:$packages" >&2
+        exit 1
+    else
+        echo "nightdesk: not found, so the tests that need them are skipped:$packages"
+    fi
+fi
+
+step "$bin/ruff" format --check .
+step "$bin/ruff" check .
+step "$bin/mypy"
+step "$bin/lint-imports"
+step "$bin/python" manage.py makemigrations --check --dry-run
+step "$bin/python" -m tests.postgres -m pytest -q tests/spec tests/races
+step "$bin/python" -m pytest -q "$@"

@@ -1,0 +1,112 @@
+"""How an action can refuse or end; the class is the meaning, the docstring the sentence."""
+
+from project.lib.problem import Problem
+from triggers.errors import NameTaken
+
+__all__ = ["NameTaken"]
+
+
+class ActionEnded(Exception):
+    """An action ended without its effect. A handler may catch it; uncaught it ends the run `cancelled`."""
+
+
+class Rejected(ActionEnded):
+    """A reviewer said no."""
+
+
+class Expired(ActionEnded):
+    """Nobody decided in time, or it was not carried out in time."""
+
+
+class Cancelled(ActionEnded):
+    """The action was withdrawn."""
+
+
+class Undeliverable(Exception):
+    """The far side refused for good, or every try was used up."""
+
+
+class NoConnection(Exception):
+    """No connection of this system exists; add one under Settings before a handler acts on it."""
+
+
+class KeyTaken(Exception):
+    """The key names another effect already."""
+
+
+class Drifted(Exception):
+    """The replayed handler proposes something other than what people were shown."""
+
+
+class ApprovalProblem(Problem):
+    """The desk cannot do that with this action."""
+
+
+class NotReviewer(ApprovalProblem):
+    """You may not decide this action; a reviewer must."""
+
+    code = "not_reviewer"
+    http = 403
+
+
+class SelfApproval(ApprovalProblem):
+    """You cannot approve what you asked for; somebody else must look at it."""
+
+    code = "self_approval"
+    http = 403
+
+
+class StepUpRequired(ApprovalProblem):
+    """Confirm that it is you: sign in again, then decide."""
+
+    code = "step_up_required"
+    http = 403
+
+
+class AlreadyDecided(ApprovalProblem):
+    """Somebody decided before you. Your click changed nothing."""
+
+    code = "already_decided"
+    http = 409
+
+
+class AlreadySaid(ApprovalProblem):
+    """You have decided this already."""
+
+    code = "already_said"
+    http = 409
+
+
+class TooLate(ApprovalProblem):
+    """It is under way or done; it cannot be taken back."""
+
+    code = "too_late"
+    http = 409
+
+
+class ExpiredAlready(ApprovalProblem):
+    """Too late: it expired. Nothing was sent."""
+
+    code = "expired"
+    http = 410
+
+
+class Changed(ApprovalProblem):
+    """The request changed while you read it. Read it again before you decide."""
+
+    code = "changed"
+    http = 412
+
+
+class ReasonRequired(ApprovalProblem):
+    """Say why, in 1 to 2000 characters."""
+
+    code = "reason_required"
+    http = 422
+
+
+class NotValid(ApprovalProblem):
+    """A value is missing or makes no sense."""
+
+    code = "not_valid"
+    http = 422

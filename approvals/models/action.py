@@ -1,0 +1,219 @@
+"""One intended side effect: outbox, approval and idempotency key are this one row."""
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import CheckConstraint, Q, UniqueConstraint
+
+from approvals.models.connection import Connection
+from project.lib import canonical
+from project.lib.states import Moves, Stateful
+from triggers.models import Run
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+
+class Tier(models.TextChoices):
+    READ = "read"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Status(models.TextChoices):
+    AWAITING = "awaiting"
+    APPROVED = "approved"
+    DELIVERING = "delivering"
+    UNKNOWN = "unknown"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+SETTLED = (
+    Status.REJECTED,
+    Status.EXPIRED,
+    Status.CANCELLED,
+    Status.SUPERSEDED,
+    Status.DELIVERED,
+    Status.FAILED,
+)
+HOLDS_KEY = (Status.AWAITING, Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
+
+
+class ActionQuerySet(models.QuerySet["Action"]):
+    def awaiting(self) -> "ActionQuerySet":
+        return self.filter(status=Status.AWAITING)
+
+    def waiting_for_people(self) -> "ActionQuerySet":
+        """Needs a click: a yes or no, or the answer to "did it happen?"."""
+        return self.filter(status__in=[Status.AWAITING, Status.UNKNOWN])
+
+    def soonest_first(self) -> "ActionQuerySet":
+        return self.order_by("expires_at", "id")
+
+    def settled(self) -> "ActionQuerySet":
+        return self.filter(status__in=SETTLED)
+
+    def due(self, now: datetime) -> "ActionQuerySet":
+        """Approved, past the take-back window, not between tries."""
+        return self.filter(status=Status.APPROVED, not_before__lte=now)
+
+    def lost(self, now: datetime) -> "ActionQuerySet":
+        """Delivering, yet nobody reported within the lease."""
+        return self.filter(status=Status.DELIVERING, leased_until__lt=now)
+
+    def for_pages(self) -> "ActionQuerySet":
+        return self.select_related("connection", "run", "run__event", "run__trigger", "requested_by")
+
+
+class Action(Stateful):
+    """What somebody wants done to the world, frozen as proposed: what is shown is what runs."""
+
+    MOVES: ClassVar[Moves] = Moves(
+        approve=((Status.AWAITING,), Status.APPROVED),
+        reject=((Status.AWAITING,), Status.REJECTED),
+        edit=((Status.AWAITING,), Status.AWAITING),
+        reopen=((Status.APPROVED,), Status.AWAITING),
+        expire=((Status.AWAITING, Status.APPROVED), Status.EXPIRED),
+        cancel=((Status.AWAITING, Status.APPROVED), Status.CANCELLED),
+        supersede=((Status.AWAITING, Status.APPROVED), Status.SUPERSEDED),
+        start=((Status.APPROVED,), Status.DELIVERING),
+        put_back=((Status.DELIVERING,), Status.APPROVED),
+        deliver=((Status.DELIVERING, Status.UNKNOWN, Status.FAILED), Status.DELIVERED),
+        fail=((Status.DELIVERING, Status.UNKNOWN), Status.FAILED),
+        lose=((Status.DELIVERING,), Status.UNKNOWN),
+        send_again=((Status.UNKNOWN,), Status.DELIVERING),
+    )
+
+    kind = models.CharField(max_length=64)
+    kind_version = models.PositiveIntegerField(default=1)
+    tier = models.CharField(max_length=8, choices=Tier)
+    status = models.CharField(max_length=12, choices=Status)
+    reason_code = models.CharField(max_length=64, blank=True, default="")  # why it ended: asked_enough, execute_by, ...
+
+    # What it is about; the canonical text is what is shown, digested and delivered
+    title = models.CharField(max_length=200)
+    canonical = (
+        models.TextField()
+    )  # RFC 8785 text of {kind, kind_version, connection, connection_version, arguments, preconditions}
+    digest = models.CharField(max_length=80)
+    revision = models.PositiveIntegerField(default=1)
+    proposal_digest = models.CharField(max_length=80)  # of revision 1: drift is compared with it
+    connection = models.ForeignKey(Connection, models.PROTECT, null=True, related_name="actions")
+    connection_version = models.PositiveIntegerField(default=0)
+    reason = models.TextField(blank=True, default="")  # the handler's words, never checked
+    evidence = models.JSONField(default=list)  # [{text, for: true|false|null, url?}]
+    reversible = models.CharField(max_length=200, blank=True, default="")
+    blast_radius = models.CharField(max_length=200, blank=True, default="")
+
+    # Its names
+    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="actions")
+    step = models.CharField(max_length=200, blank=True, default="")  # the act's name in its run
+    key = models.CharField(max_length=255)  # in business words, or made from origin run, step and generation
+    key_is_implicit = models.BooleanField(default=False)
+    generation = models.PositiveIntegerField(default=1)
+    keeps_key = models.BooleanField(default=False)  # failed, but it may have happened
+    origin_run = models.BigIntegerField(null=True)
+
+    # People
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
+    requester_chain = models.JSONField(default=list)  # ids of people who may not nod
+    policy = models.CharField(max_length=100, default="default by tier")
+    policy_version = models.BigIntegerField(default=1)
+    needed = models.PositiveSmallIntegerField(default=1)
+    take_back_for = models.PositiveSmallIntegerField(default=0)  # seconds
+
+    # Times
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    decided_at = models.DateTimeField(null=True)
+    not_before = models.DateTimeField(null=True)
+    execute_by = models.DateTimeField(null=True)
+    leased_until = models.DateTimeField(null=True)
+    settled_at = models.DateTimeField(null=True)
+
+    # Delivery
+    tries = models.PositiveIntegerField(default=0)
+    result_json = models.TextField(null=True)  # noqa: DJ001 -- None: no result yet
+    error = models.JSONField(null=True)  # {type, message}
+    announced = models.BooleanField(default=False)  # `settled` was ingested; it is said once
+
+    objects = ActionQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(
+                fields=["kind", "connection", "key"],
+                condition=Q(status__in=HOLDS_KEY) | Q(keeps_key=True),
+                nulls_distinct=False,
+                name="a_key_names_one_effect",
+            ),
+            CheckConstraint(
+                condition=~Q(status__in=SETTLED) | Q(settled_at__isnull=False), name="a_settled_action_says_when"
+            ),
+            CheckConstraint(
+                condition=~Q(status="delivering") | Q(leased_until__isnull=False),
+                name="a_delivery_under_way_has_a_lease",
+            ),
+            CheckConstraint(
+                condition=~Q(tier="high", status__in=["approved", "delivering", "delivered", "unknown"])
+                | Q(needed__gte=1),
+                name="high_is_never_done_without_a_person",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["status", "expires_at"], name="actions_by_status"),
+            models.Index(fields=["not_before"], condition=Q(status="approved"), name="actions_due"),
+            models.Index(fields=["kind", "-id"], name="actions_of_a_kind"),
+        ]
+
+    def __str__(self) -> str:
+        return f"A-{self.pk} {self.kind}"
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """The parsed canonical text."""
+        value: dict[str, Any] = json.loads(self.canonical)
+        return value
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The frozen arguments, read from the bytes that will be delivered."""
+        arguments: dict[str, Any] = self.envelope["arguments"]
+        return arguments
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether the stored text still is the one people decided on."""
+        return canonical.digest_of_text(self.canonical) == self.digest
+
+    @property
+    def result(self) -> Any:
+        return json.loads(self.result_json) if self.result_json else None
+
+    @property
+    def sent_key(self) -> str:
+        """The idempotency key the far side is given: generation and revision show in it."""
+        generation = f".g{self.generation}" if self.generation > 1 else ""
+        revision = f".r{self.revision}" if self.revision > 1 and self.tries else ""
+        return f"{self.key}{generation}{revision}"
+
+    @property
+    def is_settled(self) -> bool:
+        return self.status in SETTLED
+
+    @property
+    def is_practice(self) -> bool:
+        return bool(self.connection and self.connection.practice)
+
+    def asked_by(self, user: "User") -> bool:
+        """Whether `user` is in the chain of those who asked for it."""
+        return user.pk in self.requester_chain

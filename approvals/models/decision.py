@@ -1,0 +1,35 @@
+"""One person's yes or no about one revision, never edited."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import CheckConstraint, Q, UniqueConstraint
+
+from approvals.models.action import Action
+
+
+class Decision(models.Model):
+    """What a person said, on which bytes, when, and how they had proved who they are."""
+
+    action = models.ForeignKey(Action, models.PROTECT, related_name="decisions")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    verdict = models.CharField(max_length=8)  # approve, reject
+    digest = models.CharField(max_length=80)
+    revision = models.PositiveIntegerField()
+    reason = models.TextField(blank=True, default="")
+    channel = models.CharField(max_length=16, default="page")  # page, api
+    stepped_up = models.BooleanField(default=False)
+    on_high = models.BooleanField(default=False)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(fields=["action", "revision", "by", "verdict"], name="one_say_per_person_and_revision"),
+            CheckConstraint(condition=Q(verdict__in=["approve", "reject"]), name="a_verdict_is_yes_or_no"),
+            CheckConstraint(
+                condition=~Q(verdict="approve", on_high=True) | Q(stepped_up=True),
+                name="high_needs_a_fresh_sign_in",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} A-{self.action_id}"

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class ProjectConfig(AppConfig):
+    name = "project"
+    label = "desk"

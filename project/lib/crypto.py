@@ -1,0 +1,34 @@
+"""Stored secrets are Fernet texts; several keys let an operator rotate them."""
+
+import json
+from functools import cache
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+
+
+class Unreadable(Exception):
+    """A stored secret was sealed with a key that FIELD_KEY no longer holds."""
+
+
+@cache
+def keyring(keys: str) -> MultiFernet:
+    return MultiFernet([Fernet(key.strip()) for key in keys.split(",")])
+
+
+def seal(value: Any) -> str:
+    """Encrypt any JSON value; None and empty values give an empty text."""
+    if not value:
+        return ""
+    return keyring(settings.FIELD_KEY).encrypt(json.dumps(value).encode()).decode()
+
+
+def unseal(sealed: str) -> Any:
+    """The JSON value of a sealed text (None for an empty one); raises Unreadable."""
+    if not sealed:
+        return None
+    try:
+        return json.loads(keyring(settings.FIELD_KEY).decrypt(sealed.encode()))
+    except InvalidToken as error:
+        raise Unreadable("This secret was sealed with another FIELD_KEY.") from error

@@ -1,0 +1,39 @@
+"""Four independent roles, each a Django group; a superuser is none of them by that."""
+
+from typing import TYPE_CHECKING
+
+from django.contrib.auth.models import AnonymousUser, Group
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+VIEWER, OPERATOR, REVIEWER, ADMIN = ROLES = ("viewer", "operator", "reviewer", "admin")
+ABILITIES: dict[str, frozenset[str]] = {
+    "view": frozenset(ROLES),
+    "payloads": frozenset({OPERATOR}),
+    "operate": frozenset({OPERATOR}),
+    "decide": frozenset({REVIEWER}),
+    "configure": frozenset({ADMIN}),
+}
+
+
+def roles_of(user: "User | AnonymousUser") -> frozenset[str]:
+    """The roles a signed-in, active person holds now; asked once per user object."""
+    if not user.is_authenticated or not user.is_active:
+        return frozenset()
+    if not hasattr(user, "_roles"):
+        names = user.groups.filter(name__in=ROLES).values_list("name", flat=True)
+        user._roles = frozenset(names)  # type: ignore[attr-defined]
+    roles: frozenset[str] = user._roles
+    return roles
+
+
+def can(user: "User | AnonymousUser", ability: str) -> bool:
+    """Whether `user` may `view`, see `payloads`, `operate`, `decide` or `configure`."""
+    return bool(ABILITIES[ability] & roles_of(user))
+
+
+def grant(user: "User", *roles: str) -> None:
+    """Put `user` into the named roles."""
+    user.groups.add(*(Group.objects.get_or_create(name=role)[0] for role in roles))
+    user.__dict__.pop("_roles", None)

@@ -1,0 +1,156 @@
+"""Keep the processes of the desk running: start, prefix their lines, restart with back-off, stop in time."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+BACKOFF = (1, 2, 4, 8, 16, 30)  # seconds before a dead child is started again; the last one repeats
+STEADY = 60.0  # seconds after which a child counts as well again
+GRACE = 9.0  # seconds from the first signal until whatever is left is killed
+COLOURS = ("36", "32", "35", "33", "34", "96", "95")
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+@dataclass
+class Child:
+    """One process and how to start it. `ready` says when those after it may start."""
+
+    name: str
+    command: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+    ready: Callable[[], Awaitable[None]] | None = None
+    last: bool = False  # stopped after all others, since they talk to it until the end
+
+
+class Supervisor:
+    """Runs `children` until a signal comes; `after_start` is called once all were started."""
+
+    def __init__(self, children: list[Child], *, after_start: Callable[[], None] | None = None) -> None:
+        self.children = children
+        self.after_start = after_start
+        self.running: dict[str, asyncio.subprocess.Process] = {}
+        self.stopping = asyncio.Event()
+        self.width = max(len(child.name) for child in children)
+        self.colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.stopping.set)
+        keepers = []
+        for child in self.children:
+            keepers.append(asyncio.create_task(self.keep(child)))
+            if child.ready and not self.stopping.is_set():
+                await self.or_stop(child.ready())
+        if self.after_start and not self.stopping.is_set():
+            self.after_start()
+        await self.stopping.wait()
+        await self.stop()
+        await asyncio.gather(*keepers)
+
+    async def keep(self, child: Child) -> None:
+        """Start `child`, again and again, until the desk stops."""
+        deaths = 0
+        while not self.stopping.is_set():
+            began = time.monotonic()
+            code = await self.once(child)
+            if self.stopping.is_set():
+                return
+            deaths = 1 if time.monotonic() - began > STEADY else deaths + 1
+            pause = BACKOFF[min(deaths, len(BACKOFF)) - 1]
+            self.say(child.name, f"ended ({explain(code)}); starting it again in {pause} s")
+            await self.or_stop(asyncio.sleep(pause))
+
+    async def once(self, child: Child) -> int:
+        """Run `child` to its end and return its exit code."""
+        process = await asyncio.create_subprocess_exec(
+            *child.command,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"} | child.env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C reaches us only, and the whole group can be killed at once
+            preexec_fn=die_with_parent,
+        )
+        self.running[child.name] = process
+        try:
+            await self.relay(child.name, process)
+            return await process.wait()
+        finally:
+            self.running.pop(child.name, None)
+            kill_group(process, signal.SIGKILL)  # a dead parent's pool must not go on unseen
+
+    async def relay(self, name: str, process: asyncio.subprocess.Process) -> None:
+        """Print what the child prints until it has ended; a grandchild that holds the pipe open is not waited for."""
+        assert process.stdout
+        reader = asyncio.create_task(self.lines(name, process.stdout))
+        await process.wait()
+        await asyncio.wait([reader], timeout=0.5)
+        reader.cancel()
+
+    async def lines(self, name: str, stream: asyncio.StreamReader) -> None:
+        rest = b""
+        while chunk := await stream.read(65536):
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                self.say(name, line.decode(errors="replace"))
+        if rest:
+            self.say(name, rest.decode(errors="replace"))
+
+    async def stop(self) -> None:
+        """SIGTERM to all, to the `last` ones when the others are gone, SIGKILL to what is left after GRACE."""
+        self.say("desk", "stopping")
+        deadline = time.monotonic() + GRACE
+        last = {child.name for child in self.children if child.last}
+        for group in (set(self.running) - last, last):
+            for name in group & set(self.running):
+                with contextlib.suppress(ProcessLookupError):
+                    self.running[name].terminate()
+            while group & set(self.running) and time.monotonic() < deadline:
+                await asyncio.sleep(0.05)
+        for name, process in list(self.running.items()):
+            self.say(name, f"did not stop in {GRACE:.0f} s; killed")
+            kill_group(process, signal.SIGKILL)
+
+    async def or_stop(self, work: Awaitable[None]) -> None:
+        """Wait for `work`, or until the desk stops."""
+        tasks = [asyncio.ensure_future(work), asyncio.create_task(self.stopping.wait())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+
+    def say(self, name: str, line: str) -> None:
+        """One line, with the process it is about in front. A closed terminal must not end the desk."""
+        label = f"{name:<{self.width}} |"
+        if self.colour:
+            names = [child.name for child in self.children]
+            code = COLOURS[names.index(name) % len(COLOURS)] if name in names else "1"
+            label = f"\x1b[{code}m{label}\x1b[0m"
+        with contextlib.suppress(BrokenPipeError, OSError):
+            print(label, line.rstrip("\r"), flush=True)
+
+
+def die_with_parent() -> None:
+    """Linux sends the child SIGTERM when we die by SIGKILL; elsewhere only an orderly end takes the children along."""
+    if LIBC:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def kill_group(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def explain(code: int) -> str:
+    """An exit code in words: `exit code 3`, or the signal that ended it."""
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+
+
+# Loaded here: between fork and exec there is no time to look for a library.
+LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None

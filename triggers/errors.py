@@ -1,0 +1,140 @@
+"""What can go wrong in the machine; the class is the meaning, the docstring the sentence."""
+
+from datetime import timedelta
+from typing import Any
+
+from project.lib.problem import Problem
+
+
+class Permanent(Exception):
+    """Trying again would not help: the run goes to the dead letters at once."""
+
+
+class Retry(Exception):
+    """Try again after a time the handler chose."""
+
+    def __init__(self, message: str = "", *, after: float | timedelta) -> None:
+        self.after = after if isinstance(after, timedelta) else timedelta(seconds=after)
+        super().__init__(message or f"try again in {self.after.total_seconds():g} s")
+
+
+class TimedOut(Exception):
+    """The awaited event did not come in time."""
+
+
+class ResultTooLarge(Permanent):
+    """A step's result is over 8 MiB; store it elsewhere and return its address."""
+
+
+class NotJson(Permanent):
+    """A step's result holds something JSON cannot say."""
+
+
+class NameTaken(Permanent):
+    """Two acts of one run have the same name."""
+
+
+class UnknownHandler(Exception):
+    """No code is registered under this handler's name."""
+
+
+class Signal(BaseException):
+    """Not an error: it leaves the handler, and `except Exception` in a handler cannot swallow it."""
+
+
+class Suspended(Signal):
+    """The run parked itself until an event or a time."""
+
+
+class Fenced(Signal):
+    """Another worker holds this run now; whatever this one still does must not be remembered."""
+
+
+class CancelRequested(Signal):
+    """A person asked for the end of this run."""
+
+
+class GivenBack(Signal):
+    """The desk is paused or stopping: the run goes back into the queue, no attempt is counted."""
+
+
+class Blocked(Signal):
+    """The code asks for something else than the journal holds; a person must choose."""
+
+    def __init__(self, difference: str) -> None:
+        self.difference = difference
+        super().__init__(difference)
+
+
+class TriggerProblem(Problem):
+    """The desk cannot do that."""
+
+
+class BadDelivery(TriggerProblem):
+    """The delivery cannot be read."""
+
+    code = "not_parsable"
+    http = 400
+
+    def __init__(self, detail: str = "", *, code: str = "", http: int = 0, **facts: Any) -> None:
+        super().__init__(detail, **facts)
+        if code:
+            self.code = code  # type: ignore[misc]
+        if http:
+            self.http = http  # type: ignore[misc]
+
+
+class BadFilter(TriggerProblem):
+    """The filter does not compile."""
+
+    code = "bad_filter"
+    http = 422
+
+
+class NotValid(TriggerProblem):
+    """A value is missing or makes no sense."""
+
+    code = "not_valid"
+    http = 422
+
+
+class NotYet(TriggerProblem):
+    """Nightdesk cannot do this yet."""
+
+    code = "not_yet"
+    http = 422
+
+
+class Ended(TriggerProblem):
+    """The run has ended; nothing is left to cancel."""
+
+    code = "ended"
+    http = 409
+
+
+class AlreadySettled(TriggerProblem):
+    """This dead letter was run again or dismissed already."""
+
+    code = "already_settled"
+    http = 409
+
+
+class NotEnded(TriggerProblem):
+    """The run is still under way; cancel it first or wait for its end."""
+
+    code = "not_ended"
+    http = 409
+
+
+class Stale(TriggerProblem):
+    """Somebody changed this while you had it open; load it again."""
+
+    code = "stale"
+    http = 409
+
+
+class QueueFull(TriggerProblem):
+    """The desk cannot take more right now; send it again later."""
+
+    code = "queue_full"
+    http = 503

@@ -1,0 +1,225 @@
+"""Filters at the moment they are saved: refused, or cut into clauses with the paths each of them reads.
+
+`common-expression-language` (Rust) evaluates but shows no syntax tree, so `cel-python` parses here, and only here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NotRequired, TypedDict
+
+import cel
+from celpy.celparser import CELParseError, CELParser
+from lark import Token, Tree
+
+from triggers.errors import BadFilter
+
+LONGEST = 2000  # characters of one filter
+DEEPEST = 40  # brackets in brackets
+EACH = "*"  # in a path: every item of the list
+ROOTS = frozenset({"event", "headers"})
+TYPES = frozenset({"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"})
+MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
+FUNCTIONS = frozenset(
+    "size contains startsWith endsWith matches int uint double string bytes timestamp duration type dyn has "
+    "getFullYear getMonth getDayOfYear getDayOfMonth getDate getDayOfWeek getHours getMinutes getSeconds "
+    "getMilliseconds".split()
+)
+WANTED = {
+    "relation_eq": "{}",
+    "relation_ne": "anything but {}",
+    "relation_lt": "less than {}",
+    "relation_le": "at most {}",
+    "relation_gt": "more than {}",
+    "relation_ge": "at least {}",
+    "relation_in": "one of {}",
+}
+
+Path = tuple[str, ...]
+Node = Tree[Token]
+
+
+class Clause(TypedDict):
+    """One part between top-level `&&`; `wanted` says in words what a simple comparison asks for."""
+
+    text: str
+    paths: list[list[str]]
+    wanted: NotRequired[str]
+
+
+class FilterPlan(TypedDict):
+    """What is stored with a trigger: the text, its clauses, and every path it reads."""
+
+    text: str
+    clauses: list[Clause]
+    paths: list[list[str]]
+
+
+@dataclass(slots=True)
+class Reader:
+    """Walks one clause; collects the paths it reads and refuses what a filter may not do."""
+
+    paths: list[Path] = field(default_factory=list)
+
+    def walk(self, node: Node, scope: dict[str, Path | None], inside: bool = False) -> None:
+        """`scope` names the variables of the comprehension around `node` and the list each of them comes from."""
+        if (path := path_of(node, scope)) is not None:
+            self.paths.append(path)
+        elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
+            self.comprehension(node, scope, inside)
+        else:
+            refuse_unknown(node, scope)
+            for child in trees(node):
+                self.walk(child, scope, inside)
+
+    def comprehension(self, node: Node, scope: dict[str, Path | None], inside: bool) -> None:
+        if inside:
+            raise BadFilter("A filter may not hold a comprehension inside a comprehension.")
+        receiver, _, *rest = node.children
+        assert isinstance(receiver, Tree)
+        self.walk(receiver, scope, inside)
+        arguments = list(trees(rest[0])) if rest and isinstance(rest[0], Tree) else []
+        variable = path_name(arguments[0]) if len(arguments) > 1 else None
+        if variable is None:
+            raise BadFilter(f"`{node.children[1]}` needs a variable and a condition, as in `.exists(item, item > 3)`.")
+        over = path_of(receiver, scope)
+        for body in arguments[1:]:
+            self.walk(body, {**scope, variable: over and (*over, EACH)}, inside=True)
+
+
+def compile_filter(text: str) -> FilterPlan:
+    """Cut a CEL filter at its top-level `&&`.
+
+    Raises BadFilter, with a sentence for the person who wrote it, when it does not compile, reads an unknown name,
+    is too long or too deep, or holds a comprehension inside a comprehension. An empty text lets everything through.
+    """
+    text = text.strip()
+    if not text:
+        return {"text": "", "clauses": [], "paths": []}
+    refuse_size(text)
+    try:
+        cel.compile(text)
+        tree = CELParser().parse(text)
+    except (ValueError, CELParseError) as error:
+        raise BadFilter(f"The filter does not compile: {first_line(error)}") from error
+    clauses = [clause_of(text, part) for part in conjuncts(tree)]
+    paths = sorted({tuple(path) for clause in clauses for path in clause["paths"]})
+    return {"text": text, "clauses": clauses, "paths": [list(path) for path in paths]}
+
+
+def refuse_size(text: str) -> None:
+    if len(text) > LONGEST:
+        raise BadFilter(f"A filter has at most {LONGEST} characters; this one has {len(text)}.")
+    depth = deepest = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, depth)
+    if deepest > DEEPEST:
+        raise BadFilter(f"A filter nests at most {DEEPEST} brackets; this one nests {deepest}.")
+
+
+def clause_of(text: str, node: Node) -> Clause:
+    reader = Reader()
+    reader.walk(node, {})
+    source = text[node.meta.start_pos : node.meta.end_pos]
+    paths = list(dict.fromkeys(reader.paths))
+    clause: Clause = {"text": source, "paths": [list(path) for path in paths]}
+    if wanted := wanted_of(text, node):
+        clause["wanted"] = wanted
+    return clause
+
+
+def conjuncts(node: Node) -> Iterator[Node]:
+    """The parts of `a && (b && c)`, left to right; what is not a conjunction is one part."""
+    bare = unwrapped(node)
+    if bare.data == "paren_expr":
+        yield from conjuncts(next(trees(bare)))
+    elif bare.data == "conditionaland":
+        for part in trees(bare):
+            yield from conjuncts(part)
+    else:
+        yield bare
+
+
+def wanted_of(text: str, node: Node) -> str:
+    """What `path == literal` and its like ask for, in words; "" for anything less simple."""
+    if node.data != "relation" or len(node.children) != 2:
+        return ""
+    relation, right = trees(node)
+    left = next(trees(relation))
+    literal = unwrapped(right)
+    if path_of(left, {}) is None or literal.data not in ("literal", "list_lit"):
+        return ""
+    try:
+        value = cel.evaluate(text[literal.meta.start_pos : literal.meta.end_pos], {})
+    except (ValueError, RuntimeError, TypeError):
+        return ""
+    shown = ", ".join(show(item) for item in value) if isinstance(value, list) else show(value)
+    return WANTED[relation.data].format(shown)
+
+
+def show(value: Any) -> str:
+    """A value as a person reads it in an explanation: 'text', 12, true, null; at most 80 characters."""
+    words = {True: "true", False: "false", None: "null"}
+    text = words[value] if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def path_of(node: Node, scope: dict[str, Path | None]) -> Path | None:
+    """`event.data["a"].b` as ("event", "data", "a", "b"); None when `node` is anything else."""
+    bare = unwrapped(node)
+    if bare.data in ("ident", "dot_ident"):
+        name = str(bare.children[0])
+        return scope[name] if name in scope else ((name,) if name in ROOTS else None)
+    if bare.data not in ("member_dot", "member_index"):
+        return None
+    receiver, last = bare.children
+    assert isinstance(receiver, Tree)
+    before = path_of(receiver, scope)
+    key = str(last) if isinstance(last, Token) else key_of(last)
+    return None if before is None or key is None else (*before, key)
+
+
+def key_of(node: Node) -> str | None:
+    """The text of a literal string index."""
+    bare = unwrapped(node)
+    token = bare.children[0] if bare.data == "literal" else None
+    if not isinstance(token, Token) or token.type not in ("STRING_LIT", "MLSTRING_LIT"):
+        return None
+    return str(cel.evaluate(str(token), {}))
+
+
+def path_name(node: Node) -> str | None:
+    bare = unwrapped(node)
+    return str(bare.children[0]) if bare.data == "ident" else None
+
+
+def refuse_unknown(node: Node, scope: dict[str, Path | None]) -> None:
+    name = str(node.children[0]) if node.children else ""
+    if node.data in ("ident", "dot_ident") and name not in {*scope, *ROOTS, *TYPES}:
+        raise BadFilter(f"`{name}` is not known here: a filter reads `event` and `headers`.")
+    if node.data == "member_dot_arg":
+        name = str(node.children[1])
+    if node.data in ("member_dot_arg", "ident_arg", "dot_ident_arg") and name not in FUNCTIONS:
+        raise BadFilter(f"There is no function `{name}` in a filter.")
+    if node.data == "member_object":
+        raise BadFilter("A filter compares; it cannot build objects.")
+
+
+def unwrapped(node: Node) -> Node:
+    """`node` without the grammar's levels that say nothing here."""
+    levels = ("expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member")
+    while len(node.children) == 1 and node.data in (*levels, "primary"):
+        child = node.children[0]
+        if not isinstance(child, Tree):
+            break
+        node = child
+    return node
+
+
+def trees(node: Node) -> Iterator[Node]:
+    return (child for child in node.children if isinstance(child, Tree))
+
+
+def first_line(error: Exception) -> str:
+    lines = [line.split("ERROR: <input>:")[-1].strip() for line in str(error).splitlines()]
+    return lines[0] if lines else "it is not a CEL expression."

@@ -1,0 +1,318 @@
+"""Which trigger an event wakes, and in words why not. Pure: no database, no clock, no network."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+import cel
+import orjson
+
+from triggers.errors import BadFilter
+from triggers.filters import EACH, Clause, FilterPlan, Path, compile_filter, show
+
+__all__ = ["Rule", "Verdict", "compile_filter", "compile_pattern", "event_view", "match", "too_big_for_door"]
+
+DOOR_BYTES = 256 * 1024  # data larger than this is matched by the worker
+DOOR_ITEMS = 1000  # so is a list longer than this, when a filter reads it
+PATTERN = re.compile(r"(?:\*\*?|[^\s*.]+)(?:\.(?:\*\*?|[^\s*.]+))*")
+LONGEST_PATTERN = 255  # characters
+CEL_ERRORS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)  # all the Rust library raises
+ATTRIBUTES = (
+    "source ce_source type subject datacontenttype dataschema severity traceparent correlationid hops idempotencykey"
+).split()
+
+Outcome = Literal["matched", "not_matched", "could_not_evaluate"]
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
+
+
+class Readable(Protocol):
+    """What an arrival and a stored event have in common."""
+
+    ce_id: str
+    ce_source: str
+    type: str
+    subject: str
+    time: datetime | None
+    headers: dict[str, str]
+    raw: bytes
+    data_json: str | None
+
+
+@dataclass(slots=True)
+class Rule:
+    """A trigger as the door holds it: nothing here touches the database."""
+
+    trigger_id: int
+    slug: str
+    source: str  # a source's slug, `/approvals`, `/nightdesk` or `*`
+    type_pattern: str
+    filter_plan: FilterPlan
+    handler: str
+    limits: dict[str, Any] = field(default_factory=dict)
+    mode: str = "live"
+    priority: int = 5
+    handler_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one rule said of one event; `clause` is the CEL text that decided, `detail` says why in words."""
+
+    outcome: Outcome
+    clause: str = ""
+    detail: str = ""
+
+    @property
+    def matched(self) -> bool:
+        return self.outcome == "matched"
+
+
+MATCHED = Verdict("matched")
+
+
+class View:
+    """The part of an event that filters read, handed to the Rust side once for all rules."""
+
+    __slots__ = ("_context", "values")
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+        self._context: cel.Context | None = None
+
+    @property
+    def context(self) -> cel.Context:
+        if self._context is None:
+            self._context = cel.Context(self.values)
+        return self._context
+
+
+def compile_pattern(pattern: str) -> str:
+    """The pattern, trimmed; raises BadFilter when it is no dot-separated list of words, `*` and `**`."""
+    pattern = pattern.strip()
+    if len(pattern) > LONGEST_PATTERN or not PATTERN.fullmatch(pattern):
+        raise BadFilter("A type pattern is words, `*` and `**` between dots, as in `github.issues.*`.")
+    return pattern
+
+
+@lru_cache(maxsize=8192)
+def type_matches(pattern: str, type: str) -> bool:
+    """Case-sensitive; `*` is exactly one segment, `**` zero or more."""
+    wanted, given = pattern.split("."), type.split(".")
+    at = now = 0
+    star, resume = -1, 0
+    while now < len(given):
+        if at < len(wanted) and wanted[at] == "**":
+            star, resume = at, now
+            at += 1
+        elif at < len(wanted) and wanted[at] in ("*", given[now]):
+            at, now = at + 1, now + 1
+        elif star >= 0:  # let the last `**` swallow one segment more
+            resume += 1
+            at, now = star + 1, resume
+        else:
+            return False
+    return all(segment == "**" for segment in wanted[at:])
+
+
+def match(rule: Rule, view: View) -> Verdict:
+    """What `rule`'s filter says of the event. The caller has compared source and type."""
+    plan = rule.filter_plan
+    if not plan["clauses"]:
+        return MATCHED
+    try:
+        if program(plan["text"]).execute(view.context) is True:
+            return MATCHED
+    except CEL_ERRORS:
+        pass  # the clause that raised it is found below
+    return explain(plan, view)
+
+
+def explain(plan: FilterPlan, view: View) -> Verdict:
+    """The first clause that is false or missing; an error counts only when no clause says no."""
+    broken: Verdict | None = None
+    for clause in plan["clauses"]:
+        verdict = judge(clause, view)
+        if verdict.outcome == "not_matched":
+            return verdict
+        if not verdict.matched:
+            broken = broken or verdict
+    return broken or MATCHED
+
+
+def judge(clause: Clause, view: View) -> Verdict:
+    text = clause["text"]
+    try:
+        value = program(text).execute(view.context)
+    except CEL_ERRORS as error:
+        if gone := gone_from(clause, view.values, error):
+            return Verdict("not_matched", text, gone)
+        return Verdict("could_not_evaluate", text, f"{reason(error)}: {readings(clause, view.values)}".rstrip(": "))
+    if value is True:
+        return MATCHED
+    if value is False:
+        return Verdict("not_matched", text, refusal(clause, view.values))
+    return Verdict("could_not_evaluate", text, f"it gave {show(value)}, neither true nor false")
+
+
+def refusal(clause: Clause, values: Mapping[str, Any]) -> str:
+    """"`event.data.ref` was 'dev', wanted 'main'"."""
+    said = readings(clause, values) or "it is always false"
+    wanted = clause.get("wanted")
+    return f"{said}, wanted {wanted}" if wanted and not said.endswith("missing") else said
+
+
+def readings(clause: Clause, values: Mapping[str, Any]) -> str:
+    return ", ".join(reading(tuple(path), values) for path in clause["paths"] if EACH not in path)
+
+
+def reading(path: Path, values: Mapping[str, Any]) -> str:
+    found, value = resolve(path, values)
+    return f"{name(found)} is missing" if value is MISSING else f"{name(found)} was {show(value)}"
+
+
+def gone_from(clause: Clause, values: Mapping[str, Any], error: Exception) -> str:
+    """The path without which the clause could not be evaluated, in words; "" when nothing is missing."""
+    for path in map(tuple, clause["paths"]):
+        found, value = resolve(path, values)
+        if value is MISSING:
+            return f"{name(found)} is missing"
+        if value is None:
+            return f"{name(found)} is missing (null)"
+    if isinstance(error, KeyError):
+        return f"`{error.args[0]}` is missing"
+    return "an item of the list is missing" if isinstance(error, IndexError) else ""
+
+
+def resolve(path: Path, values: Any) -> tuple[Path, Any]:
+    """The value at `path`; or the path as far as it goes with MISSING or None where it breaks off."""
+    value = values
+    for depth, segment in enumerate(path, 1):
+        if segment == EACH:
+            return resolve_each(path, depth, value)
+        value = value.get(segment, MISSING) if isinstance(value, Mapping) else MISSING
+        if value is MISSING or value is None:
+            return path[:depth], value
+    return path, value
+
+
+def resolve_each(path: Path, depth: int, items: Any) -> tuple[Path, Any]:
+    """The first item of the list in which the rest of `path` breaks off, else the items."""
+    for item in items if isinstance(items, Iterable) else ():
+        found, value = resolve(path[depth:], item)
+        if value is MISSING or value is None:
+            return (*path[:depth], *found), value
+    return path, items
+
+
+def name(path: Path) -> str:
+    """("event", "data", "a b") as `event.data["a b"]`, in backticks."""
+    parts = (f".{part}" if part == EACH or part.isidentifier() else f'["{part}"]' for part in path)
+    return f"`{''.join(parts).removeprefix('.').replace('.*', '[]')}`"
+
+
+def reason(error: Exception) -> str:
+    if isinstance(error, TypeError):
+        return "the types do not fit"
+    if isinstance(error, ZeroDivisionError):
+        return "division by zero"
+    if isinstance(error, OverflowError):
+        return "the number is too large"
+    return str(error).splitlines()[0][:200]
+
+
+@lru_cache(maxsize=4096)
+def program(text: str) -> cel.Program:
+    return cel.compile(text)
+
+
+@lru_cache(maxsize=1024)
+def branches(paths: tuple[Path, ...]) -> dict[str, Any]:
+    """The paths as a tree; an empty branch means: everything below."""
+    tree: dict[str, Any] = {}
+    for path in sorted(paths, key=len):
+        node = tree
+        keys = path[: path.index(EACH)] if EACH in path else path
+        for at, key in enumerate(keys):
+            if key in node and not node[key]:
+                break  # a shorter path wants all of this already
+            node = node.setdefault(key, {}) if at < len(keys) - 1 else node.setdefault(key, {})
+    return tree
+
+
+def reads_of(rules: Iterable[Rule]) -> tuple[Path, ...]:
+    """Every path the filters of `rules` read, for `event_view`."""
+    return tuple(sorted({tuple(path) for rule in rules for path in rule.filter_plan["paths"]}))
+
+
+def event_view(event: Readable, reads: tuple[Path, ...] | None = None) -> View:
+    """What filters see of an arrival or a stored event, cut to the paths in `reads` (None: everything).
+
+    `event.source` is the slug of the source row, `event.ce_source` the CloudEvents attribute. Attributes the
+    sender left out are missing, not empty. Names of headers are compared without regard to case.
+    """
+    tree = branches(reads) if reads is not None else {"event": {}, "headers": {}}
+    values: dict[str, Any] = {}
+    if "event" in tree:
+        values["event"] = cut(tree["event"], attributes(event, tree["event"]))
+    if "headers" in tree:
+        headers = {key.lower(): value for key, value in event.headers.items()}
+        wanted = tree["headers"]
+        values["headers"] = {key: headers[key.lower()] for key in wanted or headers if key.lower() in headers}
+    return View(values)
+
+
+def attributes(event: Readable, wanted: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"specversion": "1.0", "id": event.ce_id}
+    for key in ATTRIBUTES:
+        value = getattr(event, key, None)
+        if value is not None and value != "":
+            found[key] = value
+    if event.time:
+        found["time"] = event.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if not wanted or "data" in wanted:
+        data = data_of(event)
+        if data is not MISSING:
+            found["data"] = data
+    return found
+
+
+def data_of(event: Readable) -> Any:
+    text = event.raw if event.data_json is None else event.data_json
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return MISSING
+
+
+def cut(tree: dict[str, Any], value: Any) -> Any:
+    if not tree or not isinstance(value, dict):
+        return value
+    return {key: cut(branch, value[key]) for key, branch in tree.items() if key in value}
+
+
+def too_big_for_door(view: View, size: int) -> bool:
+    """Whether filters must wait for the worker; `size` is that of the data in bytes, `view` is cut to what they read."""
+    return size > DOOR_BYTES or (size > 2 * DOOR_ITEMS and has_long_list(view.values.get("event")))
+
+
+def has_long_list(value: Any) -> bool:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            if len(item) > DOOR_ITEMS:
+                return True
+            stack.extend(item)
+        elif isinstance(item, dict):
+            stack.extend(item.values())
+    return False

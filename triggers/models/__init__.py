@@ -1,0 +1,27 @@
+"""The rows of the machine, by noun."""
+
+from triggers.models.audit import Audit
+from triggers.models.config import ConfigVersion, Pulse, Switch
+from triggers.models.dead_letter import DeadLetter
+from triggers.models.event import Event, Seen
+from triggers.models.run import Run
+from triggers.models.source import Refusal, ScheduleFire, Source
+from triggers.models.step import Step, Wait
+from triggers.models.trigger import Trigger
+
+__all__ = [
+    "Audit",
+    "ConfigVersion",
+    "DeadLetter",
+    "Event",
+    "Pulse",
+    "Refusal",
+    "Run",
+    "ScheduleFire",
+    "Seen",
+    "Source",
+    "Step",
+    "Switch",
+    "Trigger",
+    "Wait",
+]

@@ -1,0 +1,73 @@
+"""What gave up, grouped by cause."""
+
+import hashlib
+from datetime import datetime
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import CheckConstraint, Q, UniqueConstraint
+
+from project.lib.states import Moves, Stateful
+from triggers.models.event import Event
+from triggers.models.run import Run
+
+
+def fingerprint(*parts: str) -> str:
+    """One cause, one mark: the hash of handler, error class, place and step."""
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:16]
+
+
+class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
+    def open(self) -> "DeadLetterQuerySet":
+        return self.filter(status="open")
+
+
+class DeadLetter(Stateful):
+    """One failure people must see: of a run, of an action, or of an event."""
+
+    MOVES: ClassVar[Moves] = Moves(
+        redrive=(("open",), "redriven"),
+        dismiss=(("open",), "dismissed"),
+        reopen=(("redriven", "dismissed"), "open"),
+        close=(("open",), "dismissed"),  # a late truth: it had happened after all
+    )
+
+    kind = models.CharField(max_length=8)  # run, action, event
+    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="letters")
+    event = models.ForeignKey(Event, models.PROTECT, null=True, related_name="letters")
+    action_id = models.BigIntegerField(null=True)  # a number: this app knows nothing of approvals
+    fingerprint = models.CharField(max_length=16, db_index=True)
+    handler = models.CharField(max_length=200, blank=True, default="")
+    error_type = models.CharField(max_length=200)
+    place = models.CharField(max_length=255, blank=True, default="")
+    step = models.CharField(max_length=200, blank=True, default="")
+    message = models.TextField(blank=True, default="")
+    attempts = models.PositiveIntegerField(default=1)
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+    status = models.CharField(max_length=10, default="open")
+    redriven_as = models.ForeignKey(Run, models.PROTECT, null=True, related_name="+")
+    settled_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
+    settled_at = models.DateTimeField(null=True)
+    reason = models.TextField(blank=True, default="")
+
+    objects = DeadLetterQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(fields=["run"], condition=Q(kind="run"), name="a_run_makes_one_letter"),
+            UniqueConstraint(fields=["action_id"], condition=Q(kind="action"), name="an_action_makes_one_letter"),
+            CheckConstraint(
+                condition=Q(run__isnull=False) | Q(action_id__isnull=False) | Q(event__isnull=False),
+                name="a_letter_has_a_subject",
+            ),
+        ]
+        indexes = [models.Index(fields=["status", "-id"], name="letters_by_status")]
+
+    def __str__(self) -> str:
+        return f"D-{self.pk} {self.error_type}"
+
+    @property
+    def error(self) -> dict[str, Any]:
+        return {"type": self.error_type, "message": self.message, "place": self.place, "step": self.step}

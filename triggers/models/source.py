@@ -1,0 +1,140 @@
+"""Who may ring: sources, what was refused at their door, and the slots a schedule has fired."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.db.models import CheckConstraint, F, Q, UniqueConstraint
+
+from project.lib import clock, crypto
+from triggers.models.audit import Audit
+from triggers.models.config import ConfigVersion
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+
+class SourceQuerySet(models.QuerySet["Source"]):
+    def kept(self) -> "SourceQuerySet":
+        """All but the archived ones."""
+        return self.filter(archived_at=None)
+
+    def open(self) -> "SourceQuerySet":
+        return self.kept().filter(enabled=True)
+
+    def due_schedules(self, now: datetime) -> "SourceQuerySet":
+        return self.open().filter(kind="schedule", next_fire_at__lte=now)
+
+
+class Source(models.Model):
+    """One sender: its address, how it proves itself, and what it may send."""
+
+    KINDS = ("webhook", "cloudevents", "schedule")
+
+    slug = models.SlugField(max_length=64, unique=True)
+    name = models.CharField(max_length=200)
+    kind = models.CharField(max_length=32)
+    provider = models.CharField(max_length=64, blank=True, default="")
+    enabled = models.BooleanField(default=True)
+    config = models.JSONField(default=dict, blank=True)
+    sealed_secrets = models.TextField(blank=True, default="")  # of [{value, ends_at?}]
+    secret_usage = models.JSONField(default=dict, blank=True)  # hint -> when last used
+    types = models.JSONField(default=list, blank=True)  # patterns it may send
+    idempotency_key = models.TextField(blank=True, default="")  # CEL; empty: the provider's delivery id
+    rate_limit = models.JSONField(null=True, blank=True)  # {limit, period} or none
+    on_overload = models.CharField(max_length=8, default="refuse")
+    dedupe_window = models.PositiveIntegerField(default=7 * 86400)  # seconds
+    max_body = models.PositiveIntegerField(null=True, blank=True)  # bytes; None: MAX_BODY_BYTES
+    expect_every = models.PositiveIntegerField(null=True, blank=True)  # seconds
+    actor = models.CharField(max_length=200, blank=True, default="")
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+    archived_at = models.DateTimeField(null=True, blank=True)
+    connected_at = models.DateTimeField(null=True, blank=True)  # first handshake
+    next_fire_at = models.DateTimeField(null=True, blank=True, db_index=True)
+    fires = models.PositiveIntegerField(default=0)
+    misses = models.PositiveIntegerField(default=0)  # slots that passed while nobody was there
+
+    objects = SourceQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            CheckConstraint(condition=Q(on_overload__in=["refuse", "accept"]), name="overload_is_refused_or_accepted")
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+    @property
+    def secrets(self) -> list[dict[str, Any]]:
+        """The secrets in clear, newest first; only the verifier and `ring` read them."""
+        return crypto.unseal(self.sealed_secrets) or []
+
+    @property
+    def secret_hints(self) -> list[dict[str, Any]]:
+        """What people may see of the secrets: `[{hint, ends_at, used}]`."""
+        hints = [(f"…{item['value'][-4:]}" if len(item["value"]) > 8 else "…", item) for item in self.secrets]
+        return [
+            {"hint": hint, "ends_at": item.get("ends_at"), "used": self.secret_usage.get(hint)} for hint, item in hints
+        ]
+
+    def change(self, *, by: "User | None", verb: str = "change", **fields: Any) -> None:
+        """Write `fields`, a new version and the audit row in the caller's transaction."""
+        secrets = fields.pop("secrets", None)
+        if secrets is not None:
+            fields["sealed_secrets"] = crypto.seal(secrets)
+        Source.objects.filter(pk=self.pk).update(**fields, version=F("version") + 1)
+        ConfigVersion.bump()
+        told = sorted(set(fields) - {"sealed_secrets"}) + (["secrets"] if secrets is not None else [])
+        self.refresh_from_db()
+        Audit.write(verb, self, by=by, fields=told)
+
+    def enable(self, *, by: "User | None") -> None:
+        self.change(by=by, verb="enable", enabled=True)
+
+    def disable(self, *, by: "User | None", reason: str = "") -> None:
+        self.change(by=by, verb="disable", enabled=False)
+
+    def archive(self, *, by: "User | None") -> None:
+        self.change(by=by, verb="archive", enabled=False, archived_at=clock.now())
+
+
+class Refusal(models.Model):
+    """A delivery that became no event of its own, and why."""
+
+    source = models.ForeignKey(Source, models.CASCADE, null=True, related_name="refusals")
+    slug = models.CharField(max_length=200, blank=True, default="")  # as it was asked for
+    at = models.DateTimeField()
+    reason = models.CharField(max_length=32)
+    answered = models.PositiveSmallIntegerField()
+    detail = models.TextField(blank=True, default="")
+    headers = models.JSONField(default=dict)
+    credentials = models.TextField(blank=True, default="")  # sealed; kept for a re-check
+    body = models.BinaryField(null=True)
+    digest = models.CharField(max_length=64, blank=True, default="")
+    size = models.PositiveBigIntegerField(default=0)
+    remote = models.CharField(max_length=64, blank=True, default="")
+    event = models.BigIntegerField(null=True, db_index=True)  # of the first delivery, or of the admitted one
+    admitted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["source", "-id"], name="refusals_of_a_source")]
+
+    def __str__(self) -> str:
+        return f"{self.slug}: {self.reason}"
+
+
+class ScheduleFire(models.Model):
+    """A slot that was taken; the constraint is what keeps two beats from firing it twice."""
+
+    source = models.ForeignKey(Source, models.CASCADE, related_name="slots")
+    fire_at = models.DateTimeField()  # the slot, not the moment
+    fired_at = models.DateTimeField()
+    outcome = models.CharField(max_length=16, default="fired")  # fired, missed
+    event = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [UniqueConstraint(fields=["source", "fire_at"], name="a_slot_fires_once")]
+
+    def __str__(self) -> str:
+        return f"{self.source_id} {self.fire_at}"

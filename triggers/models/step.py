@@ -1,0 +1,65 @@
+"""What a run remembers: the result of each step, and what it waits for."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+from django.db.models import Q, UniqueConstraint
+
+from triggers.models.event import Event
+from triggers.models.run import Run
+
+
+class Step(models.Model):
+    """The remembered result of one named step: computed once, replayed after."""
+
+    KINDS = ("call", "now", "random", "uuid", "sleep", "wait", "emit", "act")
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="steps")
+    name = models.CharField(max_length=200)  # `name#2` for the second of that name
+    kind = models.CharField(max_length=8, default="call")
+    seq = models.PositiveIntegerField()
+    status = models.CharField(max_length=8, default="done")  # started, done, failed
+    input_hash = models.CharField(max_length=64, blank=True, default="")
+    result_json = models.TextField(null=True)  # noqa: DJ001 -- None: nothing to remember yet
+    error = models.JSONField(null=True)
+    attempt = models.PositiveIntegerField(default=1)
+    fence = models.PositiveIntegerField()
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [UniqueConstraint(fields=["run", "name"], name="a_step_is_remembered_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def result(self) -> Any:
+        return json.loads(self.result_json) if self.result_json else None
+
+
+class Wait(models.Model):
+    """What a suspended run waits for: an event, a time, or both. Ends by one event."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="waits")
+    step = models.CharField(max_length=200)
+    type = models.CharField(max_length=255, blank=True, default="")  # empty: only the time
+    source = models.CharField(max_length=64, blank=True, default="")
+    subject = models.CharField(max_length=512, null=True)  # noqa: DJ001 -- None: any subject
+    since = models.DateTimeField()  # no earlier event counts
+    expires_at = models.DateTimeField(null=True)
+    status = models.CharField(max_length=10, default="pending")  # pending, resolved, expired, cancelled
+    event = models.ForeignKey(Event, models.PROTECT, null=True, related_name="ended_waits")
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(fields=["run", "step"], name="a_step_waits_once"),
+            UniqueConstraint(fields=["run", "event"], condition=Q(event__isnull=False), name="an_event_ends_one_wait"),
+        ]
+        indexes = [models.Index(fields=["type", "subject"], condition=Q(status="pending"), name="waits_pending")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.step}"

@@ -1,0 +1,85 @@
+"""Which events start which handler."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import CheckConstraint, F, Q
+
+from project.lib import clock
+from triggers.models.audit import Audit
+from triggers.models.config import ConfigVersion
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+DEFAULT_LIMITS = {"timeout": 300, "retries": {"max": 3, "base": 1, "factor": 2, "max_delay": 3600, "jitter": "full"}}
+
+
+class TriggerQuerySet(models.QuerySet["Trigger"]):
+    def kept(self) -> "TriggerQuerySet":
+        return self.filter(archived_at=None)
+
+    def armed(self) -> "TriggerQuerySet":
+        return self.kept().filter(enabled=True)
+
+
+class Trigger(models.Model):
+    """A rule: events of this source and type, that pass this filter, start this handler."""
+
+    slug = models.SlugField(max_length=64, unique=True)
+    name = models.CharField(max_length=200)
+    enabled = models.BooleanField(default=True)
+    source = models.CharField(max_length=64)  # a slug, /approvals, /nightdesk or *
+    type_pattern = models.CharField(max_length=255, default="**")
+    filter = models.TextField(blank=True, default="")  # CEL over event and headers
+    filter_plan = models.JSONField(null=True, blank=True)  # clauses and the paths they read
+    handler = models.CharField(max_length=200)
+    config = models.JSONField(default=dict, blank=True)
+    limits = models.JSONField(default=dict, blank=True)
+    mode = models.CharField(max_length=8, default="live")
+    priority = models.PositiveSmallIntegerField(default=5)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
+    changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(auto_now_add=True)
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TriggerQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            CheckConstraint(condition=Q(mode__in=["live", "paused"]), name="a_trigger_is_live_or_paused"),
+            CheckConstraint(condition=Q(priority__lte=9), name="priority_is_0_to_9"),
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+    @property
+    def timeout(self) -> float:
+        """Seconds one attempt of a run may take."""
+        return float(self.limits.get("timeout", DEFAULT_LIMITS["timeout"]))
+
+    @property
+    def retries(self) -> dict[str, Any]:
+        return {**DEFAULT_LIMITS["retries"], **self.limits.get("retries", {})}  # type: ignore[dict-item]
+
+    def change(self, *, by: "User | None", verb: str = "change", **fields: Any) -> None:
+        """Write `fields`, a new version and the audit row in the caller's transaction."""
+        stamp = {"changed_by": by, "changed_at": clock.now()}
+        Trigger.objects.filter(pk=self.pk).update(**fields, **stamp, version=F("version") + 1)
+        ConfigVersion.bump()
+        self.refresh_from_db()
+        Audit.write(verb, self, by=by, fields=sorted(fields))
+
+    def enable(self, *, by: "User | None") -> None:
+        self.change(by=by, verb="enable", enabled=True)
+
+    def disable(self, *, by: "User | None") -> None:
+        self.change(by=by, verb="disable", enabled=False)
+
+    def archive(self, *, by: "User | None") -> None:
+        self.change(by=by, verb="archive", enabled=False, archived_at=clock.now())

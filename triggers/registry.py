@@ -1,0 +1,83 @@
+"""Handlers by name. Those that ship are imported by the wiring; a user's are files in HANDLERS_DIR."""
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from triggers.durable import Durable
+    from triggers.models import Run
+
+Function = Callable[["Durable"], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handler:
+    """A plain function `(run) -> JSON`, its name, a version label and the model of its config."""
+
+    name: str
+    function: Function
+    version: str = "1"
+    config: type[BaseModel] | None = None
+    doc: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class BrokenFile:
+    """A file in HANDLERS_DIR that could not be imported: shown, never fatal."""
+
+    path: str
+    error: str
+    traceback: str = field(repr=False, default="")
+
+
+HANDLERS: dict[str, Handler] = {}
+BROKEN: dict[str, BrokenFile] = {}
+at_run_end: list[Callable[["Run"], None]] = []  # called inside the transaction that ends a run
+
+
+class DuplicateHandler(Exception):
+    """Two functions claim one handler name."""
+
+
+def handler(name: str, *, version: str = "1", config: type[BaseModel] | None = None) -> Callable[[Function], Function]:
+    """Register the function below under `name`; raises DuplicateHandler when the name is taken."""
+
+    def register(function: Function) -> Function:
+        place = f"{function.__module__}.{function.__qualname__}"
+        if name in HANDLERS and HANDLERS[name].place != place:
+            raise DuplicateHandler(f"handler {name!r} is registered by {HANDLERS[name].place} already")
+        doc = (function.__doc__ or "").strip()
+        HANDLERS[name] = Handler(name=name, function=function, version=version, config=config, doc=doc, place=place)
+        return function
+
+    return register
+
+
+def load_user_handlers() -> None:
+    """Import every `*.py` of HANDLERS_DIR; a file that fails is kept in BROKEN with its traceback."""
+    BROKEN.clear()
+    for path in sorted(Path(settings.HANDLERS_DIR).glob("*.py")):
+        load_file(path)
+
+
+def load_file(path: Path) -> None:
+    module_name = f"user_handlers.{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        BROKEN[path.name] = BrokenFile(str(path), "not a Python file")
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # a user's file may fail in any way; the desk must start all the same
+        BROKEN[path.name] = BrokenFile(str(path), f"{type(error).__name__}: {error}", traceback.format_exc())
