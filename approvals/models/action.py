@@ -153,8 +153,12 @@ class Action(Stateful):
             UniqueConstraint(
                 fields=["kind", "connection", "key"],
                 condition=Q(status__in=HOLDS_KEY) | Q(keeps_key=True),
-                nulls_distinct=False,
                 name="a_key_names_one_effect",
+            ),
+            UniqueConstraint(
+                fields=["kind", "key"],
+                condition=Q(connection=None) & (Q(status__in=HOLDS_KEY) | Q(keeps_key=True)),
+                name="a_key_without_connection_names_one_effect",
             ),
             CheckConstraint(
                 condition=~Q(status__in=SETTLED) | Q(settled_at__isnull=False), name="a_settled_action_says_when"
