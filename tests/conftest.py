@@ -1,0 +1,129 @@
+"""The people every test knows: Ann asks, Ben reviews, Eve is a stranger; the owner may do everything."""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from project import valkey as server
+from project.lib import clock
+from project.people import roles
+from project.people.models import ApiToken, User
+from tests import postgres
+
+PASSWORD = "a long enough password"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Races need two real connections: they run in the PostgreSQL pass of `make test`, not in this one."""
+    if connection.vendor == "postgresql":
+        return
+    chosen = [item for item in items if not item.get_closest_marker("postgres")]
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("postgres")])
+    items[:] = chosen
+
+
+def person(name: str, *held: str) -> User:
+    """A user with the password above and these roles."""
+    user = User.objects.create_user(name, f"{name}@example.org", PASSWORD)
+    roles.grant(user, *held)
+    return user
+
+
+@pytest.fixture
+def ann(db: None) -> User:
+    return person("ann", roles.VIEWER, roles.OPERATOR, roles.REVIEWER)
+
+
+@pytest.fixture
+def ben(db: None) -> User:
+    return person("ben", roles.VIEWER, roles.REVIEWER)
+
+
+@pytest.fixture
+def eve(db: None) -> User:
+    return person("eve")
+
+
+@pytest.fixture
+def owner(db: None) -> User:
+    return person("owner", *roles.ROLES)
+
+
+@pytest.fixture
+def sign_in() -> Callable[[User], Client]:
+    """`sign_in(ann)`: a browser in which this person is signed in."""
+
+    def browser(user: User) -> Client:
+        client = Client()
+        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+        return client
+
+    return browser
+
+
+@pytest.fixture
+def with_token() -> Callable[..., Client]:
+    """`with_token(ann, "read", "ingest")`: a client that sends a fresh token of hers; a text makes a service's."""
+
+    def client(user: User | str, *scopes: str) -> Client:
+        person, service = (None, user) if isinstance(user, str) else (user, "")
+        _, secret = ApiToken.objects.all().issue(user=person, service=service, name="test", scopes=list(scopes))
+        return Client(headers={"authorization": f"Bearer {secret}"})
+
+    return client
+
+
+@pytest.fixture
+def later() -> Iterator[Callable[..., None]]:
+    """`later(hours=2)`: the desk's clock moves on; it is set back after the test."""
+
+    def move(**amount: float) -> None:
+        clock.shift += timedelta(**amount)
+
+    yield move
+    clock.shift = timedelta(0)
+
+
+@pytest.fixture
+def valkey() -> Iterator[str]:
+    """The address of an empty Valkey on a unix socket, as redis-py writes it."""
+    folder = Path(tempfile.mkdtemp(prefix="nd-", dir="/tmp"))  # a socket's path must stay short
+    process = subprocess.Popen(server.command(folder / "valkey.sock", folder=folder), stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: answers(folder / "valkey.sock"))
+        yield f"unix://{folder}/valkey.sock?db=0"
+    finally:
+        process.terminate()
+        process.wait(10)
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The address of a PostgreSQL for tests that start real processes on it."""
+    with postgres.serve() as address:
+        yield address
+
+
+def answers(path: Path) -> bool:
+    """Whether somebody accepts connections on this unix socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+def until(condition: Callable[[], object], seconds: float = 20, every: float = 0.05) -> None:
+    """Wait for `condition`; a bound on liveness, far above what it takes."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds:g} s: {condition}")
+        time.sleep(every)

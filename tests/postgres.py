@@ -1,0 +1,100 @@
+"""A PostgreSQL of our own for tests: `python -m tests.postgres -m pytest …` runs Python with its DATABASE_URL.
+
+The server's programs are looked for on PATH and where Debian keeps them. Root may not run it, so root starts it as
+`postgres` (or `nobody`). It listens on a free loopback port and dies with its folder.
+"""
+
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+DEBIAN = Path("/usr/lib/postgresql")
+
+
+class NoPostgres(RuntimeError):
+    """PostgreSQL's server programs are not installed."""
+
+
+def program(name: str) -> str:
+    """The path of `initdb` or `postgres`, the newest version first."""
+    places = sorted(DEBIAN.glob("*/bin"), key=lambda place: int(place.parent.name), reverse=True)
+    if found := shutil.which(name, path=os.pathsep.join([*map(str, places), os.environ.get("PATH", "")])):
+        return found
+    raise NoPostgres(f"{name} was not found: install PostgreSQL (on Debian and Ubuntu: apt-get install postgresql)")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def unprivileged() -> dict[str, object]:
+    """Popen's arguments for running as somebody PostgreSQL accepts."""
+    if os.getuid():
+        return {}
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    entry = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+
+@contextlib.contextmanager
+def serve() -> Iterator[str]:
+    """Run a fresh server and give its `postgres://…` address."""
+    initdb, postgres = program("initdb"), program("postgres")
+    with tempfile.TemporaryDirectory(prefix="nightdesk-pg-") as folder:
+        become = unprivileged()
+        if become:
+            os.chown(folder, become["user"], become["group"])  # type: ignore[arg-type]
+        data, port = f"{folder}/data", free_port()
+        quiet = {"stdout": subprocess.DEVNULL, "cwd": folder, **become}
+        setup = [initdb, "-D", data, "-U", "nightdesk", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        subprocess.run(setup, check=True, **quiet)  # type: ignore[call-overload]
+        options = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"]
+        command = [postgres, "-D", data, *(word for option in options for word in ("-c", option))]
+        with open(f"{folder}/log", "wb") as log:
+            server = subprocess.Popen(command, stderr=log, **quiet)  # type: ignore[call-overload]
+        try:
+            wait_for(port, server, Path(folder, "log"))
+            yield f"postgres://nightdesk@127.0.0.1:{port}/postgres"
+        finally:
+            server.terminate()
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def wait_for(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Until the server answers a query; raises with its log when it ends before."""
+    probe = [sys.executable, "-c", f"import psycopg; psycopg.connect('host=127.0.0.1 port={port} user=nightdesk dbname=postgres')"]
+    for _ in range(100):
+        if server.poll() is not None:
+            break
+        if subprocess.run(probe, stderr=subprocess.DEVNULL, check=False).returncode == 0:
+            return
+    raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text()}")
+
+
+def main() -> int:
+    try:
+        with serve() as address:
+            return subprocess.run(
+                [sys.executable, *sys.argv[1:]], env=os.environ | {"DATABASE_URL": address}, check=False
+            ).returncode
+    except NoPostgres as missing:
+        print(f"nightdesk: {missing}", file=sys.stderr)
+        return int(os.environ.get("CI") == "true")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
