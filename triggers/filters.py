@@ -19,10 +19,13 @@ EACH = "*"  # in a path: every item of the list
 ROOTS = frozenset({"event", "headers"})
 TYPES = frozenset({"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"})
 MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
-FUNCTIONS = frozenset(
-    "size contains startsWith endsWith matches int uint double string bytes timestamp duration type dyn has "
-    "getFullYear getMonth getDayOfYear getDayOfMonth getDate getDayOfWeek getHours getMinutes getSeconds "
-    "getMilliseconds".split()
+CALENDAR = frozenset(
+    f"get{part}"
+    for part in ("FullYear", "Month", "DayOfYear", "DayOfMonth", "Date", "DayOfWeek", "Hours", "Minutes", "Seconds")
+)
+FUNCTIONS = CALENDAR | frozenset(
+    {"size", "contains", "startsWith", "endsWith", "matches", "has", "type", "dyn", "timestamp", "duration"}
+    | {"int", "uint", "double", "string", "bytes", "getMilliseconds"}
 )
 WANTED = {
     "relation_eq": "{}",
@@ -169,7 +172,7 @@ def path_of(node: Node, scope: dict[str, Path | None]) -> Path | None:
     bare = unwrapped(node)
     if bare.data in ("ident", "dot_ident"):
         name = str(bare.children[0])
-        return scope[name] if name in scope else ((name,) if name in ROOTS else None)
+        return scope.get(name, (name,) if name in ROOTS else None)
     if bare.data not in ("member_dot", "member_index"):
         return None
     receiver, last = bare.children

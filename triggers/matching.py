@@ -1,6 +1,7 @@
 """Which trigger an event wakes, and in words why not. Pure: no database, no clock, no network."""
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,8 +22,9 @@ PATTERN = re.compile(r"(?:\*\*?|[^\s*.]+)(?:\.(?:\*\*?|[^\s*.]+))*")
 LONGEST_PATTERN = 255  # characters
 CEL_ERRORS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)  # all the Rust library raises
 ATTRIBUTES = (
-    "source ce_source type subject datacontenttype dataschema severity traceparent correlationid hops idempotencykey"
-).split()
+    *("ce_source", "type", "subject", "datacontenttype", "dataschema"),
+    *("severity", "traceparent", "correlationid", "hops", "idempotencykey"),
+)
 
 Outcome = Literal["matched", "not_matched", "could_not_evaluate"]
 
@@ -56,7 +58,7 @@ class Rule:
     slug: str
     source: str  # a source's slug, `/approvals`, `/nightdesk` or `*`
     type_pattern: str
-    filter_plan: FilterPlan
+    filter_plan: FilterPlan | None
     handler: str
     limits: dict[str, Any] = field(default_factory=dict)
     mode: str = "live"
@@ -127,7 +129,7 @@ def type_matches(pattern: str, type: str) -> bool:
 def match(rule: Rule, view: View) -> Verdict:
     """What `rule`'s filter says of the event. The caller has compared source and type."""
     plan = rule.filter_plan
-    if not plan["clauses"]:
+    if not plan or not plan["clauses"]:
         return MATCHED
     try:
         if program(plan["text"]).execute(view.context) is True:
@@ -165,7 +167,7 @@ def judge(clause: Clause, view: View) -> Verdict:
 
 
 def refusal(clause: Clause, values: Mapping[str, Any]) -> str:
-    """"`event.data.ref` was 'dev', wanted 'main'"."""
+    """ "`event.data.ref` was 'dev', wanted 'main'"."""
     said = readings(clause, values) or "it is always false"
     wanted = clause.get("wanted")
     return f"{said}, wanted {wanted}" if wanted and not said.endswith("missing") else said
@@ -242,16 +244,16 @@ def branches(paths: tuple[Path, ...]) -> dict[str, Any]:
     for path in sorted(paths, key=len):
         node = tree
         keys = path[: path.index(EACH)] if EACH in path else path
-        for at, key in enumerate(keys):
+        for key in keys:
             if key in node and not node[key]:
                 break  # a shorter path wants all of this already
-            node = node.setdefault(key, {}) if at < len(keys) - 1 else node.setdefault(key, {})
+            node = node.setdefault(key, {})
     return tree
 
 
 def reads_of(rules: Iterable[Rule]) -> tuple[Path, ...]:
     """Every path the filters of `rules` read, for `event_view`."""
-    return tuple(sorted({tuple(path) for rule in rules for path in rule.filter_plan["paths"]}))
+    return tuple(sorted({tuple(path) for rule in rules if rule.filter_plan for path in rule.filter_plan["paths"]}))
 
 
 def event_view(event: Readable, reads: tuple[Path, ...] | None = None) -> View:
@@ -272,7 +274,8 @@ def event_view(event: Readable, reads: tuple[Path, ...] | None = None) -> View:
 
 
 def attributes(event: Readable, wanted: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"specversion": "1.0", "id": event.ce_id}
+    slug = getattr(event, "source_slug", None) or getattr(event, "source", "")  # a stored event, an arrival
+    found: dict[str, Any] = {"specversion": "1.0", "id": event.ce_id, "source": slug}
     for key in ATTRIBUTES:
         value = getattr(event, key, None)
         if value is not None and value != "":
@@ -287,7 +290,7 @@ def attributes(event: Readable, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def data_of(event: Readable) -> Any:
-    text = event.raw if event.data_json is None else event.data_json
+    text = bytes(event.raw or b"").removeprefix(BOM_UTF8) if event.data_json is None else event.data_json
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -301,7 +304,7 @@ def cut(tree: dict[str, Any], value: Any) -> Any:
 
 
 def too_big_for_door(view: View, size: int) -> bool:
-    """Whether filters must wait for the worker; `size` is that of the data in bytes, `view` is cut to what they read."""
+    """Whether filters wait for the worker; `size` is that of the data in bytes, `view` is cut to what they read."""
     return size > DOOR_BYTES or (size > 2 * DOOR_ITEMS and has_long_list(view.values.get("event")))
 
 
