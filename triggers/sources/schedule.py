@@ -1,0 +1,213 @@
+"""Schedules: when a source of kind `schedule` rings. Pure; the preview and the firing ask the same `next_after`.
+
+Cron arithmetic follows Debian's cron (cronsim): a job at a fixed time runs once on the day of a clock change, right
+after a gap or at the first of two equal hours; a job whose minute or hour starts with `*` follows real time.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, lru_cache
+from typing import Any, Literal, Self
+from zoneinfo import ZoneInfo, available_timezones
+
+from cron_descriptor import Options, get_description
+from cronsim import CronSim, CronSimError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from triggers.errors import NotValid
+
+CATCH_UP_CAP = 100  # slots of an outage that `catch_up: all` still fires
+COUNTED = 50_000  # slots looked at in one go
+ON_TIME = timedelta(seconds=60)  # a slot fired later than this is a catch-up
+WHOLE = {"minute": 60, "hour": 24}  # what a step must divide to be even
+
+
+class Schedule(BaseModel):
+    """`cron` (5 fields), `every` (seconds of real time) or `at` (once), in an IANA zone.
+
+    `jitter` (seconds) moves every fire later by the same amount, a different one for each source.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    cron: str | None = None
+    every: float | None = Field(default=None, ge=1, le=366 * 86400)
+    at: datetime | None = None
+    timezone: str = "UTC"
+    catch_up: Literal["none", "last", "all"] = "last"
+    jitter: float = Field(default=0, ge=0, le=86400)
+
+    @field_validator("timezone")
+    @classmethod
+    def zone_exists(cls, value: str) -> str:
+        if value not in zones():
+            raise ValueError(f"`{value}` is no IANA time zone, such as Europe/Berlin")
+        return value
+
+    @field_validator("cron")
+    @classmethod
+    def cron_can_fire(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if len(value.split()) != 5:
+            raise ValueError("a cron line has five fields: minute, hour, day of month, month, day of week")
+        try:
+            next(CronSim(value, datetime(2026, 1, 1, tzinfo=UTC)))
+        except CronSimError as error:
+            raise ValueError(f"{str(error).lower()} in `{value}`") from error
+        except StopIteration:
+            raise ValueError(f"`{value}` never comes") from None
+        return " ".join(value.split())
+
+    @model_validator(mode="after")
+    def one_of_three(self) -> Self:
+        if sum(value is not None for value in (self.cron, self.every, self.at)) != 1:
+            raise ValueError("a schedule has exactly one of `cron`, `every` and `at`")
+        return self
+
+    @cached_property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """The first slot strictly after `moment`, in UTC; None when there is none any more."""
+        if self.every is not None:
+            return moment + timedelta(seconds=self.every)
+        if self.at is not None:
+            once = (self.at if self.at.tzinfo else self.at.replace(tzinfo=self.zone)).astimezone(UTC)
+            return once if once > moment else None
+        assert self.cron is not None
+        ticks = CronSim(self.cron, moment.astimezone(self.zone))
+        # asked inside a repeated hour, cronsim answers with the first of the two, which is over
+        return next((slot for slot in (tick.astimezone(UTC) for tick in ticks) if slot > moment), None)
+
+    def slots(self, first: datetime) -> Iterator[datetime]:
+        """`first` and what follows, each from the slot before."""
+        slot: datetime | None = first
+        while slot is not None:
+            yield slot
+            slot = self.next_after(slot)
+
+    def due(self, first: datetime, now: datetime) -> "Due":
+        """What to do about the slots from `first` to `now`, by `catch_up`."""
+        kept: deque[datetime] = deque(maxlen=CATCH_UP_CAP)
+        seen = 0
+        for slot in self.slots(first):
+            if slot > now:
+                return Due(self.wanted(kept, now), seen, slot)
+            if seen == COUNTED:  # a very long outage is counted off in parts
+                return Due([], seen, slot)
+            kept.append(slot)
+            seen += 1
+        return Due(self.wanted(kept, now), seen, None)
+
+    def wanted(self, slots: deque[datetime], now: datetime) -> list[datetime]:
+        if self.catch_up == "all":
+            return list(slots)
+        last = list(slots)[-1:]
+        return last if self.catch_up == "last" or (last and now - last[0] <= ON_TIME) else []
+
+    def offset(self, seed: str) -> timedelta:
+        """How much later than its slots the source named `seed` fires: stable, below `jitter`."""
+        part = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4]) / 2**32
+        return timedelta(seconds=int(part * self.jitter))
+
+    def words(self) -> str:
+        """ "At 09:00, Monday through Friday (Europe/Berlin)"."""
+        if self.every is not None:
+            return f"Every {span(self.every)}"
+        if self.at is not None:
+            return f"Once, on {self.at.isoformat(' ', 'minutes')[:16]} ({self.timezone})"
+        return f"{get_description(self.cron, in_words())} ({self.timezone})"
+
+    def warnings(self) -> list[str]:
+        """What people misread in this schedule."""
+        if self.cron is None:
+            return []
+        fields = zip(WHOLE.items(), self.cron.split(), strict=False)
+        return [
+            f"uneven: `{text}` starts again at each {'hour' if name == 'minute' else 'day'}, so its last gap is shorter"
+            for (name, whole), text in fields
+            if text.startswith("*/") and text[2:].isdigit() and whole % int(text[2:])
+        ]
+
+
+class Due:
+    """`fire` now, in order; of `seen` slots that passed; and the first slot still to come."""
+
+    __slots__ = ("fire", "following", "seen")
+
+    def __init__(self, fire: list[datetime], seen: int, following: datetime | None) -> None:
+        self.fire = fire
+        self.seen = seen
+        self.following = following
+
+    @property
+    def missed(self) -> int:
+        return self.seen - len(self.fire)
+
+
+def parse_schedule(config: Mapping[str, Any]) -> Schedule:
+    """Raises NotValid, naming the field, when the schedule makes no sense or never fires."""
+    try:
+        return Schedule.model_validate(dict(config))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "cron"
+        said = first["msg"].removeprefix("Value error, ")
+        raise NotValid(f"{field}: {said}", field=field) from error
+
+
+def words(config: Mapping[str, Any]) -> str:
+    """The schedule as a sentence."""
+    return parse_schedule(config).words()
+
+
+def preview(config: Mapping[str, Any], count: int, after: datetime) -> dict[str, Any]:
+    """`{words, warnings, fires: [{at, local, note?}]}`: the next `count` slots, by the code that fires."""
+    schedule = parse_schedule(config)
+    fires: list[dict[str, str]] = []
+    slot = schedule.next_after(after)
+    while slot is not None and len(fires) < count:
+        local = slot.astimezone(schedule.zone)
+        fires.append({"at": iso(slot), "local": local.strftime("%a %Y-%m-%d %H:%M:%S %Z")})
+        if note := note_of(schedule, local):
+            fires[-1]["note"] = note
+        slot = schedule.next_after(slot)
+    return {"words": schedule.words(), "warnings": schedule.warnings(), "fires": fires}
+
+
+def note_of(schedule: Schedule, local: datetime) -> str:
+    """What a clock change does to this slot; "" on every other day."""
+    if schedule.cron is None:
+        return ""
+    wall = local.replace(tzinfo=None)
+    if next(CronSim(schedule.cron, wall - timedelta(seconds=1))) != wall:
+        return "moved by DST"
+    return "this hour comes twice" if local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset() else ""
+
+
+def iso(moment: datetime) -> str:
+    """`2026-03-29T01:00:00Z`: how a slot is written in keys and data."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def span(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds % length == 0:
+            many = int(seconds // length)
+            return unit if many == 1 else f"{many} {unit}s"
+    return f"{seconds:g} seconds"
+
+
+@lru_cache(maxsize=1)
+def zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def in_words() -> Options:
+    options = Options()
+    options.use_24hour_time_format = True
+    return options
