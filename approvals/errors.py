@@ -1,41 +1,75 @@
 """How an action can refuse or end; the class is the meaning, the docstring the sentence."""
 
+from datetime import timedelta
+
 from project.lib.problem import Problem
-from triggers.errors import NameTaken
+from triggers.errors import BuriedAlready, EndsRun, NameTaken, Permanent
 
 __all__ = ["NameTaken"]
 
 
-class ActionEnded(Exception):
+class ActionEnded(EndsRun):
     """An action ended without its effect. A handler may catch it; uncaught it ends the run `cancelled`."""
 
 
 class Rejected(ActionEnded):
     """A reviewer said no."""
 
+    reason = "rejected"
+
 
 class Expired(ActionEnded):
     """Nobody decided in time, or it was not carried out in time."""
+
+    reason = "expired"
 
 
 class Cancelled(ActionEnded):
     """The action was withdrawn."""
 
+    reason = "cancelled"
 
-class Undeliverable(Exception):
+
+class Undeliverable(BuriedAlready):
     """The far side refused for good, or every try was used up."""
 
+    action_id: int | None = None  # whose dead letter it is
 
-class NoConnection(Exception):
+
+class NoConnection(Permanent):
     """No connection of this system exists; add one under Settings before a handler acts on it."""
 
 
-class KeyTaken(Exception):
+class KeyTaken(Permanent):
     """The key names another effect already."""
+
+
+class UnknownKind(Permanent):
+    """No code is registered for this kind of action."""
 
 
 class Drifted(Exception):
     """The replayed handler proposes something other than what people were shown."""
+
+
+class DeliveryError(Exception):
+    """A try to carry out an action did not succeed."""
+
+    def __init__(self, message: str = "", *, retry_after: timedelta | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(message or (type(self).__doc__ or ""))
+
+
+class NotSent(DeliveryError):
+    """It is certain that nothing happened; trying again is safe."""
+
+
+class Refused(DeliveryError):
+    """The far side refused for good; trying again would not help."""
+
+
+class OutcomeUnknown(DeliveryError):
+    """It may or may not have happened."""
 
 
 class ApprovalProblem(Problem):
@@ -103,6 +137,20 @@ class ReasonRequired(ApprovalProblem):
 
     code = "reason_required"
     http = 422
+
+
+class NotYet(ApprovalProblem):
+    """Nightdesk cannot do this yet."""
+
+    code = "not_yet"
+    http = 422
+
+
+class CannotSendAgain(ApprovalProblem):
+    """It cannot be sent again now; it stays unknown until somebody settles it otherwise."""
+
+    code = "cannot_send_again"
+    http = 409
 
 
 class NotValid(ApprovalProblem):

@@ -34,6 +34,22 @@ class NameTaken(Permanent):
     """Two acts of one run have the same name."""
 
 
+class EndsRun(Exception):
+    """Not a failure: uncaught, it ends the run `cancelled` with this reason, without retry or dead letter."""
+
+    reason = "cancelled"
+
+
+class BuriedAlready(Exception):
+    """Uncaught, it ends the run `dead`; the dead letter stands under the action already."""
+
+    reason = "undeliverable"
+
+
+class CrashLoop(Exception):
+    """Three workers were lost under this run."""
+
+
 class UnknownHandler(Exception):
     """No code is registered under this handler's name."""
 

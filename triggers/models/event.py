@@ -54,6 +54,7 @@ class Event(models.Model):
     outcomes = models.JSONField(default=list)  # per trigger [{trigger, outcome, clause?, detail?, run?}]
     duplicates = models.PositiveIntegerField(default=0)
     requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
+    pruned_at = models.DateTimeField(null=True)  # its payload went by the rule of RETENTION_DAYS
     emitted_by = models.BigIntegerField(null=True)  # the run that emitted it
 
     objects = EventQuerySet.as_manager()

@@ -14,7 +14,7 @@ from triggers.models.run import Run
 class Step(models.Model):
     """The remembered result of one named step: computed once, replayed after."""
 
-    KINDS = ("call", "now", "random", "uuid", "sleep", "wait", "emit", "act")
+    KINDS = ("call", "now", "random", "uuid", "sleep", "wait", "emit", "log", "act")
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="steps")
     name = models.CharField(max_length=200)  # `name#2` for the second of that name
@@ -49,6 +49,7 @@ class Wait(models.Model):
     source = models.CharField(max_length=64, blank=True, default="")
     subject = models.CharField(max_length=512, null=True)  # noqa: DJ001 -- None: any subject
     since = models.DateTimeField()  # no earlier event counts
+    registered_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
     status = models.CharField(max_length=10, default="pending")  # pending, resolved, expired, cancelled
     event = models.ForeignKey(Event, models.PROTECT, null=True, related_name="ended_waits")

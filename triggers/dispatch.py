@@ -1,0 +1,86 @@
+"""The round of the machine: whatever a lost message would have done, asked of the rows again."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from project.lib import clock
+from triggers import bells, waking
+from triggers.execute import reclaim
+from triggers.ingest import match_stored
+from triggers.models import Pulse, Run, Wait
+from triggers.sources import schedule
+
+RING_AGAIN = timedelta(seconds=5)  # a bell older than this is presumed lost
+BELLS = 64  # bells a round at most; a worker that hears one looks for more by itself
+ROUND = 500  # rows of each kind a round at most
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round did."""
+
+    reclaimed: int
+    woken: int
+    matched: int
+    fired: int
+    rung: int
+
+
+class Place:
+    """Where this process goes on with the slow walk over all pending waits."""
+
+    after = 0
+
+
+def tick() -> Round:
+    """One round; safe when two run at once, since every move is a compare-and-set."""
+    now = clock.now()
+    done = Round(
+        reclaimed=reclaim_lost(now),
+        woken=waking.expire_due(now, limit=ROUND) + repair_waits(),
+        matched=match_stored(None, limit=ROUND),
+        fired=schedule.fire_due(),
+        rung=ring_due(clock.now()),
+    )
+    Pulse.beat("tick", now, **asdict(done))
+    return done
+
+
+def reclaim_lost(now: datetime) -> int:
+    """Take back the runs of workers that are gone."""
+    lost = Run.objects.lost(now).order_by("leased_until").values_list("pk", "fence")[:ROUND]
+    return sum(reclaim(run_id, fence, reason="worker_lost") for run_id, fence in lost)
+
+
+def repair_waits() -> int:
+    if not Wait.objects.filter(status="pending").exclude(type="").exists():
+        Place.after = 0
+        return 0
+    woken, Place.after = waking.repair(Place.after)
+    return woken
+
+
+def ring_due(now: datetime) -> int:
+    """Ring for due runs whose bell is old or was never rung, most urgent first."""
+    stale = Q(rung_at=None) | Q(rung_at__lt=now - RING_AGAIN)
+    due = Run.objects.due(now).filter(stale).order_by("priority", "due_at", "id")
+    ids = list(due.values_list("pk", flat=True)[:BELLS])
+    if not ids:
+        return 0
+    Run.objects.filter(pk__in=ids).update(rung_at=now)
+    return bells.ring(ids)
+
+
+def next_due(skip: int = 0) -> int | None:
+    """The most urgent run a worker may claim now."""
+    due = Run.objects.due(clock.now()).exclude(pk=skip).exclude(reason="handler_missing")
+    return due.order_by("priority", "due_at", "id").values_list("pk", flat=True).first()
+
+
+def backlog(now: datetime) -> dict[str, float | int]:
+    """How many runs are due and how old the oldest is, in seconds."""
+    due = Run.objects.due(now)
+    oldest = due.order_by("due_at").values_list("due_at", flat=True).first()
+    return {"due": due.count(), "oldest": (now - oldest).total_seconds() if oldest else 0.0}

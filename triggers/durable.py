@@ -1,0 +1,258 @@
+"""What a handler is given: its event, and a memory that survives a crash."""
+
+import asyncio
+import inspect
+import random
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+import tenacity
+from django.db import connection
+
+from triggers import registry
+from triggers.errors import NotValid, Permanent, Retry, Suspended, TimedOut
+from triggers.ingest import store_internal
+from triggers.journal import Journal, fingerprint_of
+from triggers.models import Event, Run, Step, Wait
+
+LOOK_BACK = timedelta(seconds=60)  # an event committed late may carry an earlier number than the run's own
+RESERVED = ("nightdesk.", "approvals.")  # types only the desk itself may emit
+LONGEST_PAUSE = 10  # seconds between two tries of one step
+
+
+class Durable:
+    """The `run` a handler receives. Whatever passes through a named step is computed once and replayed after."""
+
+    def __init__(self, row: Run, journal: Journal) -> None:
+        self.row = row
+        self.journal = journal
+        self.current_step = ""
+
+    # What woke the run
+
+    @cached_property
+    def event(self) -> Event:
+        """The event that started this run; `data` is the edited one when a person ran it again so."""
+        event = self.row.event
+        if self.row.data_json is not None:
+            event.data_json = self.row.data_json
+            event.__dict__.pop("data", None)
+        return event
+
+    @property
+    def events(self) -> list[Event]:
+        """All events of this run: one, until debouncing gathers several."""
+        return [self.event]
+
+    @cached_property
+    def config(self) -> Any:
+        """The trigger's config as the handler's pydantic model, or as a dict when it declares none."""
+        given = self.row.trigger.config if self.row.trigger else {}
+        model = registry.HANDLERS[self.row.handler].config
+        return model.model_validate(given) if model else given
+
+    # Memory
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *arguments: Any,
+        retries: int = 0,
+        timeout: float | None = None,
+        **named: Any,
+    ) -> Any:
+        """The remembered result of `function(*arguments, **named)`, computed the first time.
+
+        `retries` more tries are made at once, with a short pause; `timeout` is in seconds a try.
+        Raises what `function` raised; NotJson or ResultTooLarge for a result that cannot be kept."""
+        name = self.take_name(name)
+        marks = fingerprint_of(arguments, named)
+        if step := self.journal.recall(name, "call", marks):
+            return step.result
+        self.journal.look()
+        began = time.monotonic()
+        tries = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(retries + 1),
+            wait=tenacity.wait_random_exponential(max=LONGEST_PAUSE),
+            retry=tenacity.retry_if_not_exception_type((Permanent, Retry)) & tenacity.retry_if_exception_type(),
+            reraise=True,
+        )
+        result = tries(call, function, arguments, named, timeout)
+        took = timedelta(seconds=time.monotonic() - began)
+        with self.fenced() as now:
+            step = self.journal.remember(
+                name,
+                "call",
+                result,
+                now=now,
+                started_at=now - took,
+                input_hash=marks,
+                attempt=tries.statistics.get("attempt_number", 1),
+            )
+        self.current_step = ""
+        return step.result
+
+    def now(self) -> datetime:
+        """The time, the same again on every replay."""
+        return datetime.fromisoformat(self.once("now", lambda now: now.isoformat()))
+
+    def random(self) -> float:
+        """A number from 0 up to 1, the same again on every replay."""
+        return float(self.once("random", lambda now: random.random()))
+
+    def uuid(self) -> uuid.UUID:
+        """A version 4 UUID, the same again on every replay."""
+        return uuid.UUID(self.once("uuid", lambda now: str(uuid.uuid4())))
+
+    def log(self, message: str, **facts: Any) -> None:
+        """Write one line onto the run's page, once."""
+        self.once("log", lambda now: {"message": message, "facts": facts})
+
+    def emit(self, *, type: str, data: Any = None, subject: str = "") -> int:
+        """Store an event other triggers may listen to, once; returns its number. Types of the desk's own are refused."""
+        if type.startswith(RESERVED):
+            raise NotValid(f"{type!r} is a type only the desk itself may emit")
+        own = self.event
+        return int(
+            self.once(
+                "emit",
+                lambda now: (
+                    store_internal(
+                        source="/nightdesk",
+                        type=type,
+                        data=data,
+                        subject=subject,
+                        correlationid=own.correlationid,
+                        traceparent=own.traceparent,
+                        hops=own.hops + 1,
+                        emitted_by=self.row.pk,
+                    ).pk
+                ),
+            )
+        )
+
+    def once(self, kind: str, make: Callable[[datetime], Any]) -> Any:
+        """The remembered value of the next `now`, `random`, `uuid`, `log` or `emit` of this run."""
+        name = self.take_name(kind)
+        if step := self.journal.recall(name, kind):
+            return step.result
+        with self.fenced() as now:
+            step = self.journal.remember(name, kind, make(now), now=now)
+        return step.result
+
+    # Waiting
+
+    def sleep(self, name: str, duration: timedelta) -> None:
+        """Leave the worker and come back after `duration`; a year costs one row."""
+        name = self.take_name(name)
+        if self.journal.recall(name, "sleep"):
+            return
+        wait = self.pending(name)
+        if wait is None or wait.status == "pending":
+            self.suspend(name, wait, timeout=duration)
+        with self.fenced() as now:
+            self.journal.remember(name, "sleep", None, now=now, started_at=wait.registered_at)
+
+    def wait_for(
+        self, name: str, *, type: str, source: str, subject: str | None = None, timeout: timedelta | None = None
+    ) -> Event:
+        """Leave the worker until an event of this `source` (a slug, /approvals or "*"), `type` and `subject` came.
+
+        The first event after the run's own counts, also one that came before this call. Raises TimedOut when
+        `timeout` passed without one; that outcome is remembered too."""
+        name = self.take_name(name)
+        step = self.journal.recall(name, "wait") or self.finished_wait(name, type, source, subject, timeout)
+        if step.error:
+            raise TimedOut(step.error["message"])
+        return Event.objects.get(pk=step.result["event"])
+
+    def finished_wait(self, name: str, type: str, source: str, subject: str | None, timeout: timedelta | None) -> Step:
+        wait = self.pending(name)
+        if wait is None or wait.status == "pending":
+            self.suspend(name, wait, type=type, source=source, subject=subject, timeout=timeout)
+        gone = {"type": "TimedOut", "message": f"no {type} came in time"} if wait.status == "expired" else None
+        found = None if gone else {"event": wait.event_id}
+        with self.fenced() as now:
+            return self.journal.remember(name, "wait", found, now=now, started_at=wait.registered_at, error=gone)
+
+    def pending(self, name: str) -> Wait | None:
+        return Wait.objects.filter(run=self.row, step=name).first()
+
+    def suspend(
+        self,
+        name: str,
+        wait: Wait | None,
+        *,
+        type: str = "",
+        source: str = "",
+        subject: str | None = None,
+        timeout: timedelta | None = None,
+    ) -> None:
+        """Register the wait and park the run in one transaction, then leave the handler."""
+        with self.fenced(ending=True) as now:
+            if wait is None:
+                wait = Wait.objects.create(
+                    run=self.row,
+                    step=name,
+                    type=type,
+                    source=source,
+                    subject=subject,
+                    since=self.row.event.received_at - LOOK_BACK,
+                    registered_at=now,
+                    expires_at=now + timeout if timeout is not None else None,
+                )
+            self.row.move(
+                "wait",
+                wake_at=wait.expires_at,
+                waiting_for=" ".join(filter(None, [type, subject])) or name,
+                leased_until=None,
+                lease_owner="",
+            )
+        raise Suspended
+
+    # What the doors above this one use
+
+    def take_name(self, name: str) -> str:
+        self.current_step = self.journal.take_name(name)
+        return self.current_step
+
+    def recall(self, step: str, kind: str = "act") -> Step | None:
+        """The remembered step of this exact name."""
+        return self.journal.recall(step, kind)
+
+    def remember(
+        self, step: str, kind: str, result: Any, *, now: datetime, error: dict[str, Any] | None = None
+    ) -> Step:
+        """Write one finished step inside `fenced()`."""
+        return self.journal.remember(step, kind, result, now=now, error=error)
+
+    def fenced(self, *, ending: bool = False) -> AbstractContextManager[datetime]:
+        """A transaction under the run's fence; yields the database's time. See Journal.fenced."""
+        return self.journal.fenced(ending=ending)
+
+
+def call(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], timeout: float | None) -> Any:
+    """Run a plain or async function, at most `timeout` seconds; its result as JSON gives it back."""
+    if inspect.iscoroutinefunction(function):
+        return asyncio.run(asyncio.wait_for(function(*arguments, **named), timeout))
+    if timeout is None:
+        return function(*arguments, **named)
+    thread = ThreadPoolExecutor(1)
+    try:
+        return thread.submit(in_thread, function, arguments, named).result(timeout)
+    finally:
+        thread.shutdown(wait=False)  # a call that hangs is left behind; its result counts for nothing
+
+
+def in_thread(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    try:
+        return function(*arguments, **named)
+    finally:
+        connection.close()  # the thread's own

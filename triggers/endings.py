@@ -1,0 +1,128 @@
+"""How a run ends, and what that sets off: waits close, hooks run, a dead letter opens, the desk says so."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import F
+
+from project.lib.live import changed
+from triggers import registry
+from triggers.ingest import store_internal
+from triggers.matching import type_matches
+from triggers.models import Audit, DeadLetter, Event, Run, Trigger, Wait
+from triggers.models.dead_letter import fingerprint
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+QUIET = timedelta(hours=1)  # between two alarms about one cause
+OWN = "nightdesk."
+
+
+def end(run: Run, verb: str, now: datetime, *, reason: str = "", **fields: Any) -> None:
+    """Move `run` to its end inside the caller's transaction, close its waits and call the hooks."""
+    run.move(verb, finished_at=now, reason=reason, leased_until=None, wake_at=None, waiting_for="", **fields)
+    Wait.objects.filter(run=run, status="pending").update(status="cancelled", ended_at=now)
+    for hook in registry.at_run_end:
+        hook(run)
+    say(run)
+    changed("runs", id=run.pk)
+
+
+def bury(
+    run: Run, now: datetime, *, error: dict[str, Any], place: str, step: str, reason: str = "failed"
+) -> DeadLetter:
+    """End `run` as dead and open its letter (or the same letter again)."""
+    end(run, "die", now, reason=reason, error=error)
+    return open_letter(
+        now,
+        kind="run",
+        run=run,
+        event=run.event,
+        handler=run.handler,
+        error_type=error["type"],
+        message=error["message"],
+        place=place,
+        step=step,
+        attempts=run.attempt,
+    )
+
+
+def open_letter(now: datetime, *, kind: str, **facts: Any) -> DeadLetter:
+    """Open a dead letter, or the one of this subject again; inside the caller's transaction."""
+    mark = fingerprint(facts.get("handler", ""), facts["error_type"], facts.get("place", ""), facts.get("step", ""))
+    subject = {
+        name: facts[name] for name in ("run", "action_id") if facts.get(name) is not None and name in key_of(kind)
+    }
+    letter = DeadLetter.objects.filter(kind=kind, **subject).first() if subject else None
+    if letter is None:
+        letter = DeadLetter.objects.create(
+            kind=kind, fingerprint=mark, first_at=now, last_at=now, **{**facts, "message": facts["message"][:10_000]}
+        )
+    else:
+        DeadLetter.objects.filter(pk=letter.pk).update(
+            status="open", fingerprint=mark, last_at=now, attempts=F("attempts") + 1, message=facts["message"][:10_000]
+        )
+        letter.refresh_from_db()
+    alarm(letter, now)
+    changed("dead_letters", id=letter.pk)
+    return letter
+
+
+def key_of(kind: str) -> tuple[str, ...]:
+    return ("run",) if kind == "run" else ("action_id",) if kind == "action" else ()
+
+
+def alarm(letter: DeadLetter, now: datetime) -> None:
+    """Say `dead_letter.opened` for the first of a cause, then at most once an hour with the count so far.
+
+    A letter of the desk's own alarm says nothing: it would call itself for ever."""
+    if letter.event and letter.event.type.startswith(OWN):
+        return
+    same = DeadLetter.objects.filter(fingerprint=letter.fingerprint)
+    told = Event.objects.filter(
+        source_slug="/nightdesk",
+        type="nightdesk.dead_letter.opened",
+        subject=f"dead-letters/g/{letter.fingerprint}",
+        received_at__gt=now - QUIET,
+    )
+    if told.exists():
+        return
+    data = {
+        "letter": letter.pk,
+        "kind": letter.kind,
+        "fingerprint": letter.fingerprint,
+        "handler": letter.handler,
+        "error": letter.error,
+        "open": same.open().count(),
+        "run": letter.run_id,
+        "action": letter.action_id,
+        "link": f"/dead-letters/{letter.pk}",
+    }
+    store_internal(
+        source="/nightdesk",
+        type="nightdesk.dead_letter.opened",
+        subject=f"dead-letters/g/{letter.fingerprint}",
+        data=data,
+        severity="error",
+    )
+
+
+def say(run: Run) -> None:
+    """Store `nightdesk.run.<status>` if a trigger listens; a run woken by such an event says nothing."""
+    type = f"nightdesk.run.{run.status}"
+    if run.event.type.startswith(OWN) or not is_listened_to(type):
+        return
+    data = {"run": run.pk, "handler": run.handler, "event": run.event_id, "reason": run.reason, "status": run.status}
+    store_internal(source="/nightdesk", type=type, subject=f"runs/{run.pk}", data=data)
+
+
+def is_listened_to(type: str) -> bool:
+    patterns = Trigger.objects.armed().filter(source__in=["/nightdesk", "*"]).values_list("type_pattern", flat=True)
+    return any(type_matches(pattern, type) for pattern in patterns)
+
+
+def cancel_now(run: Run, now: datetime, *, by: "User | None", reason: str) -> None:
+    """End a run that no worker holds, or that noticed the request itself."""
+    end(run, "cancel", now, reason=reason)
+    Audit.write("cancel", run, by=by, reason=reason)

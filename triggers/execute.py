@@ -1,0 +1,193 @@
+"""Advance one run as far as it goes: to its end, to a wait, or to its next try."""
+
+import os
+import socket
+import traceback
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from project.lib import backoff, clock
+from project.lib.live import changed
+from project.lib.states import IllegalMove
+from triggers import endings, registry, waking
+from triggers.durable import Durable
+from triggers.errors import (
+    Blocked,
+    BuriedAlready,
+    CancelRequested,
+    EndsRun,
+    Fenced,
+    GivenBack,
+    Permanent,
+    Retry,
+    Suspended,
+)
+from triggers.heartbeat import Heartbeat
+from triggers.journal import Journal, to_json
+from triggers.models import Run, Step
+from triggers.models.run import MAX_CRASHES
+from triggers.models.trigger import DEFAULT_LIMITS
+
+TRACE = 20_000  # characters of a traceback that are kept
+OWNER = f"{socket.gethostname()}:{os.getpid()}"[:100]
+
+
+def execute(run_id: int) -> bool:
+    """Claim the run and work on it; False when there is nothing to claim or no code for it."""
+    run = Run.objects.select_related("event", "trigger").get(pk=run_id)
+    if run.handler not in registry.HANDLERS:
+        Run.objects.filter(pk=run_id, status="queued").update(reason="handler_missing")
+        return False
+    if not run.claim(clock.now(), owner=OWNER):
+        return False
+    changed("runs", id=run.pk)
+    timeout = run.trigger.timeout if run.trigger else float(DEFAULT_LIMITS["timeout"])  # type: ignore[arg-type]
+    with Heartbeat(run, timeout=timeout, overdue=overdue):
+        work(run)
+    return True
+
+
+def work(run: Run) -> None:
+    """Call the handler and record how it left: the one place where anything a handler raises is caught."""
+    durable = Durable(run, Journal(run))
+    handler = registry.HANDLERS[run.handler]
+    try:
+        succeed(durable, handler.function(durable), handler.version)
+    except Suspended:
+        waking.look_for_event(run.pk)
+    except Fenced:
+        return  # another worker holds the run: nothing of this one counts any more
+    except CancelRequested:
+        record(durable, lambda now: endings.cancel_now(run, now, by=None, reason="cancel_requested"), stopping=True)
+    except GivenBack:
+        give_back(run)
+    except (SystemExit, KeyboardInterrupt):
+        give_back(run)
+        raise
+    except Blocked:
+        record(durable, lambda now: block(run, signal.difference))
+    except EndsRun as error:
+        reason, story = error.reason, describe(error)
+        record(durable, lambda now: endings.end(run, "cancel", now, reason=reason, error=story))
+    except BuriedAlready as error:
+        reason, story = error.reason, describe(error)
+        record(durable, lambda now: endings.end(run, "die", now, reason=reason, error=story))
+    except Exception as error:
+        fail(durable, error)
+
+
+def record(durable: Durable, write: Callable[[datetime], object], *, stopping: bool = False) -> None:
+    """Write an ending under the fence; a request to cancel that came meanwhile wins, a lost fence ends it silently."""
+    try:
+        with durable.journal.fenced(ending=True, stopping=stopping) as now:
+            write(now)
+    except CancelRequested:
+        record(
+            durable,
+            lambda now: endings.cancel_now(durable.row, now, by=None, reason="cancel_requested"),
+            stopping=True,
+        )
+    except (Fenced, IllegalMove):
+        return
+
+
+def succeed(durable: Durable, result: Any, version: str) -> None:
+    text = to_json(result, "the handler")
+    record(
+        durable,
+        lambda now: endings.end(durable.row, "succeed", now, result_json=text, error=None, handler_version=version),
+    )
+
+
+def give_back(run: Run) -> None:
+    """Back into the queue under a new fence: neither an attempt nor a crash."""
+    with transaction.atomic():
+        held = Run.objects.select_for_update().filter(pk=run.pk, fence=run.fence, status="running").first()
+        if held is None:
+            return
+        now = clock.now()
+        held.move("give_back", fence=held.fence + 1, due_at=now, leased_until=None, lease_owner="", rung_at=None)
+        changed("runs", id=run.pk)
+
+
+def block(run: Run, difference: str) -> None:
+    run.move(
+        "block", reason="changed", error={"type": "Blocked", "message": difference, "traceback": ""}, leased_until=None
+    )
+    changed("runs", id=run.pk)
+
+
+def fail(durable: Durable, error: Exception) -> None:
+    """Another try after a back-off, or the dead letters."""
+    run, story, place = durable.row, describe(error), place_of(error)
+    limits: dict[str, Any] = run.trigger.retries if run.trigger else DEFAULT_LIMITS["retries"]  # type: ignore[assignment]
+    step = durable.current_step
+    if isinstance(error, Permanent) or run.attempt > limits["max"]:
+        record(durable, lambda now: endings.bury(run, now, error=story, place=place, step=step))
+        return
+    wait = error.after if isinstance(error, Retry) else pause(run.attempt, limits)
+    record(durable, lambda now: retry(run, now, wait, story))
+
+
+def pause(attempt: int, limits: dict[str, Any]) -> timedelta:
+    shape = {"base": limits["base"], "factor": limits["factor"], "longest": limits["max_delay"]}
+    if limits.get("jitter") == "none":
+        return timedelta(seconds=min(shape["longest"], shape["base"] * shape["factor"] ** (attempt - 1)))
+    return backoff.full_jitter(attempt, **shape)
+
+
+def retry(run: Run, now: datetime, wait: timedelta, story: dict[str, Any]) -> None:
+    due = {"due_at": now + wait, "wake_at": now + wait, "rung_at": None, "leased_until": None, "lease_owner": ""}
+    run.move("retry", attempt=run.attempt + 1, reason="failed", error=story, **due)
+    changed("runs", id=run.pk)
+
+
+def overdue(run: Run) -> None:
+    """The run's own time is up: count it as a lost worker before this process ends itself."""
+    reclaim(run.pk, run.fence, reason="timed_out")
+
+
+def reclaim(run_id: int, fence: int, *, reason: str) -> bool:
+    """Take a run from a worker that is gone; the third time it is a crash loop. False when it moved on meanwhile."""
+    with transaction.atomic():
+        held = Run.objects.select_for_update().filter(pk=run_id, fence=fence, status="running")
+        run = held.select_related("event").first()
+        if run is None:
+            return False
+        now = clock.now()
+        last = Step.objects.filter(run=run).order_by("-seq").values_list("name", flat=True).first() or ""
+        Run.objects.filter(pk=run.pk).update(fence=run.fence + 1, crashes=run.crashes + 1)
+        run.refresh_from_db()
+        if run.cancel_requested_at:
+            endings.cancel_now(run, now, by=None, reason="cancel_requested")
+        elif run.crashes >= MAX_CRASHES:
+            endings.bury(run, now, error=crash(run, reason, last), place="", step=last, reason="crash_loop")
+        else:
+            run.move("give_back", reason=reason, due_at=now, leased_until=None, lease_owner="", rung_at=None)
+        changed("runs", id=run.pk)
+    return True
+
+
+def crash(run: Run, reason: str, last: str) -> dict[str, Any]:
+    why = "its time was up" if reason == "timed_out" else "the worker died"
+    after = f"after the step “{last}”" if last else "before its first step was done"
+    message = f"{run.crashes} workers were lost under this run, each time {after}; the last time {why}"
+    return {"type": "CrashLoop", "message": message, "traceback": ""}
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """`{type, message, traceback}` of an error, as pages show it."""
+    trace = "".join(traceback.format_exception(error))
+    message = str(error) or (type(error).__doc__ or "").strip()
+    return {"type": type(error).__name__, "message": message, "traceback": trace[-TRACE:]}
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost frame outside the desk's own engine: `triage_issue.py in read_issue`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.endswith(("triggers/execute.py", "triggers/durable.py"))]
+    frame = (own or list(frames) or [None])[-1]
+    return f"{os.path.basename(frame.filename)} in {frame.name}" if frame else ""

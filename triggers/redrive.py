@@ -1,0 +1,190 @@
+"""What people do with runs and dead letters: cancel, run again, dismiss. Every re-run is a new, linked run."""
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+
+from project.lib import clock
+from project.lib.live import changed
+from project.lib.states import IllegalMove
+from triggers import bells, endings, registry
+from triggers.errors import AlreadySettled, Ended, NotEnded, NotValid
+from triggers.models import Audit, DeadLetter, Event, Run, Step, Trigger
+from triggers.models.run import ENDED, Status
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+KEPT = ("name", "kind", "seq", "status", "result_json", "error", "attempt", "started_at", "finished_at")
+
+
+def cancel(run: Run, *, by: "User | None", reason: str = "") -> bool:
+    """End a run: at once when no worker holds it (True), else at its next step (False). Raises Ended."""
+    with transaction.atomic():
+        held = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
+        now = clock.now()
+        if held.has_ended:
+            raise Ended(status=held.status)
+        if held.status == Status.RUNNING:
+            Run.objects.filter(pk=held.pk).update(cancel_requested_at=now)
+            Audit.write("ask to cancel", held, by=by, reason=reason)
+            changed("runs", id=held.pk)
+            return False
+        endings.cancel_now(held, now, by=by, reason=reason or "cancelled")
+    return True
+
+
+def rerun(
+    run: Run,
+    *,
+    by: "User | None",
+    from_step: str | None = None,
+    reason: str = "",
+    send_again: list[str] | None = None,
+    data: Any = None,
+) -> Run:
+    """Start a new run for the same event, linked to `run`; steps before `from_step` are kept (None: none).
+
+    `send_again` names the steps whose effect may happen a second time; `data` replaces the event's data.
+    Raises NotEnded, or NotValid for an unknown step."""
+    with transaction.atomic():
+        old = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
+        if not old.has_ended:
+            raise NotEnded(status=old.status)
+        new = again(old, by=by, send_again=send_again or [], data=data)
+        if from_step is not None:
+            keep_steps(old, new, from_step, compare_input=data is None)
+        Audit.write("run again", old, by=by, reason=reason, as_run=new.pk, from_step=from_step, edited=data is not None)
+    return new
+
+
+def again(old: Run, *, by: "User | None", send_again: list[str], data: Any) -> Run:
+    edited = json.dumps(data) if data is not None else old.data_json
+    return start(
+        old.event,
+        old.trigger,
+        old.handler,
+        by=by,
+        rerun_of=old,
+        origin=old.origin_id,
+        send_again=send_again,
+        data_json=edited,
+    )
+
+
+def start(event: Event, trigger: Trigger | None, handler: str, *, by: "User | None", **fields: Any) -> Run:
+    """A new queued run; its bell rings after the commit."""
+    now = clock.now()
+    code = registry.HANDLERS.get(handler)
+    run = Run.objects.create(
+        event=event,
+        trigger=trigger,
+        handler=handler,
+        handler_version=code.version if code else "",
+        priority=trigger.priority if trigger else 5,
+        queued_at=now,
+        due_at=now,
+        rung_at=now,
+        requester=by,
+        **fields,
+    )
+    bells.ring_on_commit([run.pk])
+    changed("runs", id=run.pk)
+    return run
+
+
+def keep_steps(old: Run, new: Run, from_step: str, *, compare_input: bool) -> None:
+    """Copy what the old run remembers from before `from_step`, so that it is not computed again."""
+    steps = list(old.steps.order_by("seq"))
+    names = [step.name for step in steps]
+    cut = names.index(from_step) if from_step in names else None
+    if cut is None:
+        raise NotValid(f"run {old.pk} has no step “{from_step}”", steps=names)
+    copy(steps[:cut], new, compare_input=compare_input)
+
+
+def copy(steps: Iterable[Step], run: Run, *, compare_input: bool) -> None:
+    """Write the same memory for another run; edited data changes what steps are asked with, so that is not compared."""
+    fields = (*KEPT, "input_hash") if compare_input else KEPT
+    Step.objects.bulk_create(Step(**{name: getattr(step, name) for name in fields}, run=run, fence=0) for step in steps)
+
+
+def redrive(
+    letter: DeadLetter,
+    *,
+    by: "User | None",
+    data: Any = None,
+    from_: str = "failed_step",
+    send_again: list[str] | None = None,
+) -> Run:
+    """Run a dead letter again, once: from its failed step (what came before is kept) or from the start.
+
+    Raises AlreadySettled when it was run again or dismissed already, NotValid when there is no run behind it."""
+    if from_ not in ("failed_step", "start"):
+        raise NotValid("`from` is failed_step or start")
+    with transaction.atomic():
+        letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
+        if letter.run_id is None:
+            raise NotValid("this dead letter has no run to start again")
+        old = Run.objects.select_related("event", "trigger").get(pk=letter.run_id)
+        new = again(old, by=by, send_again=send_again or [], data=data)
+        if from_ == "failed_step":
+            copy(old.steps.filter(status="done").order_by("seq"), new, compare_input=data is None)
+        settle(letter, "redrive", by=by, redriven_as=new)
+        Audit.write("redrive", letter, by=by, as_run=new.pk, from_=from_, edited=data is not None)
+    return new
+
+
+def dismiss(letter: DeadLetter, *, by: "User | None", reason: str) -> None:
+    """Close a dead letter without running it; the reason is kept. Raises AlreadySettled, NotValid."""
+    if not reason.strip():
+        raise NotValid("say why it may be dismissed")
+    with transaction.atomic():
+        letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
+        settle(letter, "dismiss", by=by, reason=reason.strip()[:2000])
+        Audit.write("dismiss", letter, by=by, reason=reason)
+
+
+def settle(letter: DeadLetter, verb: str, *, by: "User | None", **fields: Any) -> None:
+    try:
+        letter.move(verb, settled_by=by, settled_at=clock.now(), **fields)
+    except IllegalMove as error:
+        raise AlreadySettled(status=letter.status) from error
+    changed("dead_letters", id=letter.pk)
+
+
+def run_event_again(event: Event, trigger: Trigger, *, by: "User | None") -> Run:
+    """Start `trigger`'s handler for a stored event, also for a duplicate; a re-run when it ran before."""
+    with transaction.atomic():
+        before = Run.objects.filter(event=event, trigger=trigger).order_by("-pk").first()
+        if before is None:
+            run = start(event, trigger, trigger.handler, by=by)
+        elif before.status not in ENDED:
+            raise NotEnded(status=before.status, run=before.pk)
+        else:
+            run = again(before, by=by, send_again=[], data=None)
+        Audit.write("run again", event, by=by, as_run=run.pk, trigger=trigger.slug)
+    return run
+
+
+def unblock(run: Run, *, by: "User | None", choice: str) -> Run:
+    """A person's choice for a blocked run: `continue` with the code as it is, `restart`, or `cancel`."""
+    with transaction.atomic():
+        held = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
+        now = clock.now()
+        if held.status != Status.BLOCKED:
+            raise NotValid("this run is not blocked", status=held.status)
+        if choice == "continue":
+            held.steps.update(input_hash="")
+            held.move("unblock", due_at=now, reason="", rung_at=now)
+            bells.ring_on_commit([held.pk])
+        elif choice in ("restart", "cancel"):
+            endings.cancel_now(held, now, by=by, reason=f"blocked, {choice}")
+        else:
+            raise NotValid("choose continue, restart or cancel")
+        Audit.write(f"unblock: {choice}", held, by=by)
+        result = again(held, by=by, send_again=[], data=None) if choice == "restart" else held
+    changed("runs", id=held.pk)
+    return result

@@ -1,0 +1,61 @@
+"""What may go, in small pieces: claims whose window ended, old refusals, payloads past the keeping time."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import models
+
+from project.lib import clock
+from triggers.models import Event, Refusal, Run, Seen, Source
+
+PIECE = 500  # rows a transaction
+REFUSALS_FOR = timedelta(days=7)
+REFUSALS_A_SOURCE = 200  # the newest that are kept
+CREDENTIALS_FOR = timedelta(hours=24)  # sealed headers, kept for a re-check
+
+
+def prune() -> dict[str, int]:
+    """One round; returns how many rows of each kind were removed or emptied."""
+    now = clock.now()
+    return {
+        "seen": remove(Seen.objects.filter(until__lt=now)),
+        "refusals": remove(Refusal.objects.filter(at__lt=now - REFUSALS_FOR)) + prune_many_refusals(),
+        "credentials": empty_credentials(now),
+        "payloads": empty_payloads(now),
+    }
+
+
+def remove(rows: "models.QuerySet[models.Model]") -> int:  # type: ignore[type-arg]
+    removed = 0
+    while ids := list(rows.order_by("pk").values_list("pk", flat=True)[:PIECE]):
+        rows.model._default_manager.filter(pk__in=ids).delete()
+        removed += len(ids)
+    return removed
+
+
+def prune_many_refusals() -> int:
+    removed = 0
+    for source in Source.objects.all():
+        own = source.refusals.filter(event=None).order_by("-pk")
+        if oldest := own.values_list("pk", flat=True)[REFUSALS_A_SOURCE : REFUSALS_A_SOURCE + 1].first():
+            removed += remove(source.refusals.filter(event=None, pk__lte=oldest))
+    return removed
+
+
+def empty_credentials(now: datetime) -> int:
+    old = now - CREDENTIALS_FOR
+    events = Event.objects.filter(received_at__lt=old).exclude(credentials="").update(credentials="")
+    return events + Refusal.objects.filter(at__lt=old).exclude(credentials="").update(credentials="")
+
+
+def empty_payloads(now: datetime) -> int:
+    """Facts stay, payloads go; what is still at work or unresolved keeps its payload."""
+    needed = Run.objects.live().values("event_id")
+    open_letters = Event.objects.filter(letters__status="open").values("pk")
+    old = Event.objects.filter(received_at__lt=now - timedelta(days=settings.RETENTION_DAYS), pruned_at=None)
+    emptied = 0
+    free = old.exclude(pk__in=needed).exclude(pk__in=open_letters)
+    while ids := list(free.order_by("pk").values_list("pk", flat=True)[:PIECE]):
+        Event.objects.filter(pk__in=ids).update(raw=None, data_json="", headers={}, credentials="", pruned_at=now)
+        emptied += len(ids)
+    return emptied

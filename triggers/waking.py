@@ -1,0 +1,110 @@
+"""An event meets a wait: whichever was written first, the other one's writer looks for it after its commit."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import models, transaction
+from django.db.models import Exists, OuterRef, Q
+
+from project.lib import clock
+from project.lib.live import changed
+from project.lib.states import IllegalMove
+from triggers import bells
+from triggers.models import Event, Run, Wait
+
+DEAF = ("invalid", "stopped")  # events of these statuses wake nobody
+BATCH = 1000  # waits looked at in one go
+
+
+def wake_waits(event_ids: Iterable[int]) -> int:
+    """End the pending waits that these committed events answer; returns how many runs were woken."""
+    events = Event.objects.without_payload().filter(pk__in=list(event_ids)).exclude(status__in=DEAF).order_by("pk")
+    return sum(end_wait(wait, event) for event in events for wait in waits_for(event))
+
+
+def waits_for(event: Event) -> list[Wait]:
+    """Pending waits that `event` may end, oldest first."""
+    return list(
+        Wait.objects.filter(
+            Q(subject=None) | Q(subject=event.subject),
+            status="pending",
+            type=event.type,
+            source__in=[event.source_slug, "*"],
+            since__lte=event.received_at,
+        )
+        .exclude(run__event=event)
+        .order_by("pk")
+    )
+
+
+def look_for_event(run_id: int) -> bool:
+    """After a run registered its wait: wake it at once if the event is here already."""
+    return any(
+        end_wait(wait, event)
+        for wait in Wait.objects.filter(run_id=run_id, status="pending").exclude(type="")
+        if (event := answer_to(wait)) is not None
+    )
+
+
+def answers(**where: object) -> "models.QuerySet[Event]":
+    return Event.objects.without_payload().exclude(status__in=DEAF).filter(**where)
+
+
+def answer_to(wait: Wait) -> Event | None:
+    """The first event that answers `wait` and ended no other wait of its run."""
+    events = answers(type=wait.type, received_at__gte=wait.since).exclude(pk=wait.run.event_id)
+    if wait.source != "*":
+        events = events.filter(source_slug=wait.source)
+    if wait.subject is not None:
+        events = events.filter(subject=wait.subject)
+    return events.exclude(ended_waits__run=wait.run_id).order_by("pk").first()
+
+
+def end_wait(wait: Wait, event: Event) -> bool:
+    """Settle `wait` by `event` and put its run back into the queue; False when it had ended or the event is spent."""
+    with transaction.atomic():
+        run = Run.objects.select_for_update().get(pk=wait.run_id)
+        now = clock.now()
+        if Wait.objects.filter(run=run, event=event).exists():
+            return False
+        ended = Wait.objects.filter(pk=wait.pk, status="pending").update(status="resolved", event=event, ended_at=now)
+        return bool(ended) and requeue(run, now)
+
+
+def expire_wait(run_id: int) -> bool:
+    """The time of a waiting run has come: its wait ends as expired; False when an event was first."""
+    with transaction.atomic():
+        run = Run.objects.select_for_update().get(pk=run_id)
+        now = clock.now()
+        over = Wait.objects.filter(run=run, status="pending", expires_at__lte=now)
+        return bool(over.update(status="expired", ended_at=now)) and requeue(run, now)
+
+
+def requeue(run: Run, now: datetime) -> bool:
+    """Wake `run` and ring for it after the commit."""
+    try:
+        run.move("wake", due_at=now, wake_at=None, waiting_for="", rung_at=now)
+    except IllegalMove:
+        return False  # cancelled meanwhile: its end closed the wait's purpose
+    bells.ring_on_commit([run.pk])
+    changed("runs", id=run.pk)
+    return True
+
+
+def expire_due(now: datetime, *, limit: int = BATCH) -> int:
+    """End the waits of every waiting run whose time has come."""
+    due = Run.objects.filter(status="waiting", wake_at__lte=now).order_by("wake_at").values_list("pk", flat=True)
+    return sum(expire_wait(run_id) for run_id in due[:limit])
+
+
+def repair(after: int, *, limit: int = BATCH) -> tuple[int, int]:
+    """Ask `limit` pending waits beyond `after` whether their event is here: it repeats wake-ups that a crash swallowed.
+
+    Returns how many were woken and where to go on (0: from the start)."""
+    came = answers(type=OuterRef("type"), received_at__gte=OuterRef("since")).exclude(pk=OuterRef("run__event_id"))
+    answered = Exists(came.filter(subject=OuterRef("subject"))) | Q(subject=None) & Exists(came)
+    page = Wait.objects.filter(status="pending", pk__gt=after).exclude(type="").order_by("pk")
+    ids = list(page.values_list("pk", flat=True)[:limit])
+    hits = Wait.objects.filter(answered, pk__in=ids).select_related("run")
+    woken = sum(end_wait(wait, event) for wait in hits if (event := answer_to(wait)) is not None)
+    return woken, ids[-1] if len(ids) == limit else 0
