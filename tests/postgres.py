@@ -76,7 +76,11 @@ def serve() -> Iterator[str]:
 
 def wait_for(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:
     """Until the server answers a query; raises with its log when it ends before."""
-    probe = [sys.executable, "-c", f"import psycopg; psycopg.connect('host=127.0.0.1 port={port} user=nightdesk dbname=postgres')"]
+    probe = [
+        sys.executable,
+        "-c",
+        f"import psycopg; psycopg.connect('host=127.0.0.1 port={port} user=nightdesk dbname=postgres')",
+    ]
     for _ in range(100):
         if server.poll() is not None:
             break

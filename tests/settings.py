@@ -7,8 +7,8 @@ os.environ["DATA_DIR"] = tempfile.mkdtemp(prefix="nightdesk-test-")
 os.environ.pop("REDIS_URL", None)
 os.environ.pop("BROKER_URL", None)
 
-from project.settings import *  # noqa: E402, F403
-from project.settings import DATA_DIR, DATABASES  # noqa: E402
+from project.settings import *  # noqa: F403
+from project.settings import DATA_DIR, DATABASES
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 CELERY_BROKER_URL = "memory://"  # bells ring unheard: rows and tick must be enough

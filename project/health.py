@@ -1,0 +1,95 @@
+"""Is the desk able to work? Asked by people's probes (`/readyz`) and by every process before it starts."""
+
+from collections.abc import Callable
+from ipaddress import ip_address
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+
+from project.people.models import ApiToken
+from triggers.models import Pulse
+
+TICK_IS_LATE = 30.0  # seconds; `listen` helps out after ten
+
+
+def unapplied_migrations() -> list[str]:
+    """Names like `triggers.0002_waits` of the migrations this code needs and the database lacks."""
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
+
+
+def require_migrated() -> None:
+    """End this process in one line when the database is older than the code, or not there."""
+    try:
+        missing = unapplied_migrations()
+    except DatabaseError as error:
+        raise SystemExit(f"nightdesk: the database cannot be used: {str(error).strip()}") from error
+    if missing:
+        raise SystemExit(
+            f"nightdesk: the database lacks {len(missing)} migrations (first: {missing[0]}); run: manage.py migrate"
+        )
+
+
+def database() -> str:
+    missing = unapplied_migrations()
+    return f"{len(missing)} migrations are not applied" if missing else ""
+
+
+def broker() -> str:
+    if not settings.CELERY_BROKER_URL.startswith(("redis", "unix")):
+        return ""  # only Celery can speak to it; a lost bell is repaired by tick
+    with redis.Redis.from_url(settings.REDIS.client, socket_timeout=2, socket_connect_timeout=2) as client:
+        client.ping()
+    return ""
+
+
+def tick() -> str:
+    age = Pulse.age("tick")
+    if age is None:
+        return "tick has never run"
+    return f"tick is {age:.0f} s late" if age > TICK_IS_LATE else ""
+
+
+CHECKS: dict[str, Callable[[], str]] = {"database": database, "broker": broker, "tick": tick}
+
+
+def problems() -> dict[str, str]:
+    """What keeps the desk from working, by check; empty when all is well."""
+    found = {}
+    for name, check in CHECKS.items():
+        try:
+            found[name] = check()
+        except (DatabaseError, redis.RedisError, OSError) as error:
+            found[name] = str(error).strip() or type(error).__name__
+    return {name: problem for name, problem in found.items() if problem}
+
+
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """200 when all checks pass, else 503; the reasons are for this machine and for tokens with scope `read`."""
+    found = problems()
+    status = 503 if found else 200
+    if not (is_local(request) or may_read(request)):
+        return JsonResponse({"ready": not found}, status=status)
+    return JsonResponse({"ready": not found, "problems": found}, status=status)
+
+
+def is_local(request: HttpRequest) -> bool:
+    """Whether the caller is on this machine itself, not merely behind a proxy on it."""
+    if any(header in request.headers for header in ("X-Forwarded-For", "Forwarded", "X-Real-IP")):
+        return False
+    try:
+        return ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False
+
+
+def may_read(request: HttpRequest) -> bool:
+    secret = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    token = ApiToken.objects.all().named(secret) if secret else None
+    return bool(token and "read" in token.scopes)

@@ -1,0 +1,43 @@
+"""`manage.py listen`: the sources that must be listened to, and the tick when nobody else runs it."""
+
+import signal
+import threading
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import DatabaseError, close_old_connections
+
+from project import desk, health
+from triggers.models import Pulse
+
+LOOK_EVERY = 3.0  # seconds
+LATE = 10.0  # seconds since the last tick after which it is run here, broker or not
+
+
+class Command(BaseCommand):
+    help = "Listen to the sources that must be listened to; run the tick when it is late."
+    requires_system_checks: list[str] = []
+
+    def handle(self, **_: Any) -> None:
+        health.require_migrated()
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        helping = False
+        while not stop.wait(LOOK_EVERY):
+            try:
+                helping = self.help_out(helping)
+            except DatabaseError as error:
+                self.stderr.write(f"the database does not answer: {str(error).strip()}")
+                close_old_connections()
+
+    def help_out(self, helping: bool) -> bool:
+        """Run the tick if it is late; says so when that begins and ends."""
+        age = Pulse.age("tick")
+        if age is not None and age <= LATE:
+            return False
+        if not helping:
+            told = "has never run" if age is None else f"is {age:.0f} s old"
+            self.stdout.write(f"the last tick {told}; running it from here")
+        desk.tick()
+        return True

@@ -1,0 +1,92 @@
+"""Which processes make a desk, and how each is started."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+
+from django.conf import settings
+
+from project import backends, valkey
+from project.supervise import Child
+
+NAMES = ("valkey", "web", "worker", "desk", "beat", "listen")
+DESK_SLOTS = 2  # so that a slow delivery does not hold up tick
+PYTHON = [sys.executable]
+CELERY = [*PYTHON, "-m", "celery", "--app", "project.celery", "--quiet"]
+# SIGTERM then means: give every run back and be gone when the soft shutdown timeout is over.
+CELERY_ENV = {"REMAP_SIGTERM": "SIGQUIT"}
+
+
+def children(names: list[str], *, workers: int) -> list[Child]:
+    """The chosen processes, in the order they start; without `valkey` when REDIS_URL names one."""
+    makers: dict[str, Callable[[], Child]] = {
+        "valkey": valkey_server,
+        "web": web,
+        "worker": lambda: worker("worker", queue="runs", slots=workers),
+        "desk": lambda: worker("desk", queue="desk", slots=DESK_SLOTS),
+        "beat": beat,
+        "listen": listen,
+    }
+    return [makers[name]() for name in NAMES if name in names and (name != "valkey" or settings.REDIS.ours)]
+
+
+def valkey_server() -> Child:
+    path = backends.valkey_socket(settings.DATA_DIR)
+    command = valkey.command(path, folder=settings.DATA_DIR)
+    return Child("valkey", command, ready=connects(lambda: asyncio.open_unix_connection(path)), last=True)
+
+
+def web() -> Child:
+    host = settings.HOST
+    command = [*PYTHON, "-m", "uvicorn", "project.asgi:application", "--host", host, "--port", str(settings.PORT)]
+    command += ["--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "5"]
+    command += ["--forwarded-allow-ips", ",".join(settings.TRUSTED_PROXIES)]
+    near = local_host()
+    ready = connects(lambda: asyncio.open_connection(near, settings.PORT))
+    return Child("web", command, {"NIGHTDESK_PROCESS": "web"}, ready)
+
+
+def worker(name: str, *, queue: str, slots: int) -> Child:
+    command = [
+        *CELERY,
+        "worker",
+        "--hostname",
+        f"{name}-{os.getpid()}@%h",
+        "--queues",
+        queue,
+        "--concurrency",
+        str(slots),
+    ]
+    command += ["--pool", "prefork", "-O", "fair", "--without-gossip", "--without-mingle", "--loglevel", "WARNING"]
+    return Child(name, command, CELERY_ENV | {"NIGHTDESK_PROCESS": name})
+
+
+def beat() -> Child:
+    return Child("beat", [*CELERY, "beat", "--loglevel", "WARNING"], {"NIGHTDESK_PROCESS": "beat"})
+
+
+def listen() -> Child:
+    return Child("listen", [*PYTHON, "manage.py", "listen"], {"NIGHTDESK_PROCESS": "listen"})
+
+
+def local_host() -> str:
+    """How this machine reaches its own web process."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.HOST, settings.HOST)
+
+
+def connects(
+    attempt: Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]],
+) -> Callable[[], Awaitable[None]]:
+    """Wait until somebody accepts a connection."""
+
+    async def wait() -> None:
+        while True:
+            try:
+                _, writer = await attempt()
+                writer.close()
+                return
+            except OSError:
+                await asyncio.sleep(0.1)
+
+    return wait

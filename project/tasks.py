@@ -1,0 +1,31 @@
+"""What beat asks for, and what a worker or beat checks before its first task."""
+
+from typing import Any
+
+from celery import shared_task, signals
+
+from project import desk, health, periodic
+from triggers import retention
+
+
+@shared_task
+def tick(**later: Any) -> None:
+    desk.tick()
+
+
+@shared_task
+def prune(**later: Any) -> None:
+    retention.prune()
+
+
+@signals.worker_init.connect
+def before_work(**_: Any) -> None:
+    """No worker starts on a database that is older than the code."""
+    health.require_migrated()
+
+
+@signals.beat_init.connect
+def before_beating(**_: Any) -> None:
+    """The same for beat, which also needs its rows."""
+    health.require_migrated()
+    periodic.ensure()

@@ -1,0 +1,122 @@
+"""What the first start puts into an empty desk: its owner, and a small world in which the whole story can be played."""
+
+import secrets
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from approvals.models import Connection
+from project.lib import clock, crypto
+from project.people import roles
+from project.people.models import User
+from triggers.models import Audit, ConfigVersion, Source, Trigger
+from triggers.sources.schedule import Schedule
+
+OWNER = "owner"
+
+SOURCES: dict[str, dict[str, Any]] = {
+    "github": {
+        "name": "GitHub",
+        "kind": "webhook",
+        "provider": "github",
+        "types": ["github.**"],
+        "max_body": 25 * 1024 * 1024,  # what GitHub sends at most
+        "dedupe_window": 7 * 86400,
+    },
+    "generic": {"name": "Any program (signed JSON)", "kind": "webhook", "provider": "generic", "types": ["**"]},
+    "api": {"name": "CloudEvents", "kind": "cloudevents", "types": ["**"]},
+    "daily": {"name": "Every morning", "kind": "schedule", "config": {"cron": "0 8 * * *"}, "types": ["**"]},
+}
+
+TRIGGERS: dict[str, dict[str, Any]] = {
+    "triage-issue": {
+        "name": "Triage new issues",
+        "source": "github",
+        "type_pattern": "github.issues.opened",
+        "handler": "triage-issue",
+    },
+    "daily-report": {
+        "name": "Report every morning",
+        "source": "daily",
+        "handler": "daily-report",
+        "limits": {"concurrency": {"limit": 1, "when_busy": "skip", "waiting_counts": True}},
+    },
+    "alarm": {
+        "name": "Tell us when something gives up",
+        "source": "/nightdesk",
+        "type_pattern": "nightdesk.dead_letter.opened",
+        "handler": "notify",
+        "priority": 2,
+    },
+}
+
+CONNECTIONS = ("github", "http")  # practice ones; `default` tells our own people
+
+
+def first_start(*, bare: bool) -> str | None:
+    """Seed an empty desk. Returns the owner's password when one had to be made up, else None.
+
+    All or nothing: a start that is killed half-way begins again with an empty desk.
+    """
+    with transaction.atomic():
+        if User.objects.exists():
+            return None
+        made_up = "" if settings.OWNER_PASSWORD else secrets.token_urlsafe(12)
+        owner = User.objects.create_superuser(OWNER, password=settings.OWNER_PASSWORD or made_up)
+        User.objects.filter(pk=owner.pk).update(must_change_password=bool(made_up))
+        roles.grant(owner, *roles.ROLES)
+        Audit.write("create", owner, first_start=True)
+        if not bare:
+            seed(owner)
+    return made_up or None
+
+
+def seed(owner: User) -> list[str]:
+    """Add what is missing of the tour, in one transaction; returns the slugs that were added."""
+    with transaction.atomic():
+        added = [
+            *(slug for slug, fields in SOURCES.items() if add_source(slug, fields)),
+            *(slug for slug, fields in TRIGGERS.items() if add_trigger(slug, fields, owner)),
+            *(slug for slug in map("practice-{}".format, CONNECTIONS) if add_connection(slug)),
+        ]
+        if not Connection.objects.filter(slug="default").exists():
+            # Without an address of ours the alarm goes to the practice page, where it can be seen.
+            config, practice = {"from": "NOTIFY_URLS"}, not settings.NOTIFY_URLS
+            Connection.objects.create(
+                slug="default", name="Our own people", system="notify", config=config, practice=practice
+            )
+            added.append("default")
+        ConfigVersion.bump()
+    return added
+
+
+def add_source(slug: str, fields: dict[str, Any]) -> bool:
+    if Source.objects.filter(slug=slug).exists():
+        return False
+    row = Source(slug=slug, **fields)
+    if row.kind == "schedule":
+        row.config = {"timezone": settings.TIME_ZONE, **row.config}
+        row.next_fire_at = Schedule.model_validate(row.config).next_after(clock.now())
+    else:
+        row.sealed_secrets = crypto.seal([{"value": secrets.token_hex(32)}])
+    row.save()
+    Audit.write("create", row, tour=True)
+    return True
+
+
+def add_trigger(slug: str, fields: dict[str, Any], owner: User) -> bool:
+    if Trigger.objects.filter(slug=slug).exists():
+        return False
+    row = Trigger.objects.create(slug=slug, owner=owner, changed_by=owner, **fields)
+    Audit.write("create", row, by=owner, tour=True)
+    return True
+
+
+def add_connection(slug: str) -> bool:
+    if Connection.objects.filter(slug=slug).exists():
+        return False
+    system = slug.removeprefix("practice-")
+    row = Connection.objects.create(slug=slug, name=f"Practice {system}", system=system, practice=True)
+    Audit.write("create", row, tour=True)
+    return True
