@@ -1,0 +1,5 @@
+"""The far sides, one module each; importing this package fills the catalogue of kinds."""
+
+from approvals.connectors import github, http, notify
+
+__all__ = ["github", "http", "notify"]

@@ -141,9 +141,9 @@ def test_an_answer_is_read_up_to_the_cap():
 
 def test_a_compressed_bomb_is_unpacked_up_to_the_cap():
     bomb = gzip.compress(b"0" * 5_000_000)
-    with Recorder(lambda *_: (200, {"content-encoding": "gzip"}, bomb)) as far:
-        with Session(allow=HERE, max_answer=10_000) as http:
-            answer = http.call("GET", far.url)
+    far = Recorder(lambda *_: (200, {"content-encoding": "gzip"}, bomb))
+    with far, Session(allow=HERE, max_answer=10_000) as http:
+        answer = http.call("GET", far.url)
     assert (len(answer.body), answer.truncated) == (10_000, True)
 
 

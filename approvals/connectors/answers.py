@@ -1,0 +1,36 @@
+"""What a failed call means for the action behind it; shared by everything that speaks HTTP."""
+
+from collections.abc import Callable
+
+from approvals.errors import NotSent, OutcomeUnknown, Refused
+from project.lib.egress import Answer, Forbidden, Garbled, NoAnswer, Unreachable, Unsendable
+
+BUSY = (408, 409, 425)  # try again, but the far side may be at work on the first try
+TOO_MANY = 429
+
+
+def attempt(call: Callable[[], Answer], *, harmless: bool = False) -> Answer:
+    """Make the call and translate what went wrong: NotSent, Refused or OutcomeUnknown.
+
+    `harmless` says that the call changes nothing people would see, so an unclear outcome may simply be repeated.
+    """
+    try:
+        return call()
+    except Unreachable as error:
+        raise NotSent(str(error)) from None
+    except (Forbidden, Unsendable) as error:
+        raise Refused(str(error)) from None
+    except (NoAnswer, Garbled) as error:
+        raise (NotSent if harmless else OutcomeUnknown)(str(error)) from None
+
+
+def judge(answer: Answer, *, harmless: bool = False, note: str = "") -> Answer:
+    """Pass an answer under 300 on, else raise what its status means (DURABLE: 4xx is final but 408, 409, 425, 429)."""
+    if answer.status < 300:
+        return answer
+    told = f"{answer.method} {answer.host}: status {answer.status}{f' ({note})' if note else ''}"
+    if answer.status == TOO_MANY:
+        raise NotSent(told, retry_after=answer.retry_after)
+    if answer.status < 500 and answer.status not in BUSY:
+        raise Refused(told)
+    raise (NotSent if harmless else OutcomeUnknown)(told, retry_after=answer.retry_after)

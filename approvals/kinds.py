@@ -1,0 +1,103 @@
+"""What can be done to the world: each kind's arguments, its risk, and how it is carried out once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from approvals.errors import NotValid, UnknownKind
+from approvals.tiers import Tier
+
+CALL_TIMEOUT = timedelta(seconds=30)
+RESEND_WINDOW = timedelta(hours=24)  # how long far sides usually remember an idempotency key
+TITLE_LENGTH = 120
+
+Result = dict[str, Any]
+
+
+class Arguments(BaseModel):
+    """What a kind takes; unknown names are refused, so that a typo is not silently dropped."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Far:
+    """The far side as a connector sees it: where it is, and the credentials in clear."""
+
+    slug: str
+    config: dict[str, Any]
+    secrets: dict[str, Any] = field(repr=False)
+    timeout: timedelta = CALL_TIMEOUT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One type of side effect.
+
+    `deliver(far, arguments, key)` does it and returns JSON; it raises NotSent, Refused or OutcomeUnknown.
+    `probe(far, arguments, keys)` looks whether it happened under one of these keys: the result, or None for no;
+    it raises any of the three when it cannot tell. `safety` says what may follow an unclear outcome: `keyed` sends
+    the same key again inside `window`, `probe` looks first, `unsafe` asks a person. `preview(arguments)` is what
+    people read on the card: `[{label, text, form}]`, form one of text, markdown, code, json.
+    """
+
+    name: str
+    system: str  # which connections carry it
+    tier: Tier
+    safety: Literal["keyed", "probe", "unsafe"]
+    arguments: type[Arguments]
+    deliver: Callable[[Far, Any, str], Result]
+    title: Callable[[Any], str]
+    preview: Callable[[Any], list[dict[str, str]]]
+    pretend: Callable[[Any, int], Result]  # what a practice connection answers for item number n
+    probe: Callable[[Far, Any, list[str]], Result | None] | None = None
+    version: int = 1
+    timeout: timedelta = CALL_TIMEOUT
+    window: timedelta = RESEND_WINDOW
+    take_back: timedelta | None = None  # None: the tier's usual window
+    reversible: str = ""  # how it can be undone, in words
+    blast_radius: str = ""  # who notices, in words
+
+    def read(self, arguments: dict[str, Any]) -> Any:
+        """The typed arguments; raises NotValid naming the field, never repeating a value."""
+        try:
+            return self.arguments.model_validate(arguments)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "arguments"
+            raise NotValid(f"{self.name}: {place}: {first['msg']}", field=place) from None
+
+    def headline(self, arguments: Any) -> str:
+        """One line for lists and cards; line breaks and control characters do not survive it."""
+        line = " ".join("".join(c if c.isprintable() else " " for c in self.title(arguments)).split())
+        return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…"
+
+    @property
+    def take_back_for(self) -> timedelta:
+        """How long the last yes can be taken back before the effect starts."""
+        if self.take_back is not None:
+            return self.take_back
+        return timedelta(seconds=10) if self.tier.waits else timedelta(0)
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def register(kind: Kind) -> Kind:
+    """Add `kind` to the catalogue; a second one of the same name replaces nothing and raises ValueError."""
+    if KINDS.setdefault(kind.name, kind) is not kind:
+        raise ValueError(f"kind {kind.name!r} is registered twice")
+    return kind
+
+
+def named(name: str) -> Kind:
+    """Raises UnknownKind."""
+    try:
+        return KINDS[name]
+    except KeyError:
+        raise UnknownKind(f"there is no kind {name!r}; known are {', '.join(sorted(KINDS))}") from None
