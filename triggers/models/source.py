@@ -83,9 +83,11 @@ class Source(models.Model):
         secrets = fields.pop("secrets", None)
         if secrets is not None:
             fields["sealed_secrets"] = crypto.seal(secrets)
+        if self.kind == "schedule" and fields.keys() & {"config", "enabled"}:
+            fields["next_fire_at"] = None  # tick plans it anew: what passed while it was off is not caught up
         Source.objects.filter(pk=self.pk).update(**fields, version=F("version") + 1)
         ConfigVersion.bump()
-        told = sorted(set(fields) - {"sealed_secrets"}) + (["secrets"] if secrets is not None else [])
+        told = sorted(set(fields) - {"sealed_secrets", "next_fire_at"}) + (["secrets"] if secrets is not None else [])
         self.refresh_from_db()
         Audit.write(verb, self, by=by, fields=told)
 

@@ -7,6 +7,7 @@ after a gap or at the first of two equal hours; a job whose minute or hour start
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Self
@@ -22,6 +23,20 @@ CATCH_UP_CAP = 100  # slots of an outage that `catch_up: all` still fires
 COUNTED = 50_000  # slots looked at in one go
 ON_TIME = timedelta(seconds=60)  # a slot fired later than this is a catch-up
 WHOLE = {"minute": 60, "hour": 24}  # what a step must divide to be even
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """`fire` now, in order; `passed` unfired (the newest of them); of `seen` slots; `following` is still to come."""
+
+    fire: list[datetime]
+    passed: list[datetime]
+    seen: int
+    following: datetime | None
+
+    @property
+    def missed(self) -> int:
+        return self.seen - len(self.fire)
 
 
 class Schedule(BaseModel):
@@ -90,24 +105,25 @@ class Schedule(BaseModel):
             yield slot
             slot = self.next_after(slot)
 
-    def due(self, first: datetime, now: datetime) -> "Due":
+    def due(self, first: datetime, now: datetime) -> Due:
         """What to do about the slots from `first` to `now`, by `catch_up`."""
         kept: deque[datetime] = deque(maxlen=CATCH_UP_CAP)
         seen = 0
         for slot in self.slots(first):
             if slot > now:
-                return Due(self.wanted(kept, now), seen, slot)
+                return self.sorted_out(kept, now, seen, slot)
             if seen == COUNTED:  # a very long outage is counted off in parts
-                return Due([], seen, slot)
+                return Due([], [], seen, slot)
             kept.append(slot)
             seen += 1
-        return Due(self.wanted(kept, now), seen, None)
+        return self.sorted_out(kept, now, seen, None)
 
-    def wanted(self, slots: deque[datetime], now: datetime) -> list[datetime]:
-        if self.catch_up == "all":
-            return list(slots)
-        last = list(slots)[-1:]
-        return last if self.catch_up == "last" or (last and now - last[0] <= ON_TIME) else []
+    def sorted_out(self, kept: deque[datetime], now: datetime, seen: int, following: datetime | None) -> Due:
+        slots = list(kept)
+        catches_up = self.catch_up != "none" or (bool(slots) and now - slots[-1] <= ON_TIME)
+        fired = len(slots) if self.catch_up == "all" else int(catches_up)
+        split = len(slots) - fired
+        return Due(slots[split:], slots[:split], seen, following)
 
     def offset(self, seed: str) -> timedelta:
         """How much later than its slots the source named `seed` fires: stable, below `jitter`."""
@@ -132,21 +148,6 @@ class Schedule(BaseModel):
             for (name, whole), text in fields
             if text.startswith("*/") and text[2:].isdigit() and whole % int(text[2:])
         ]
-
-
-class Due:
-    """`fire` now, in order; of `seen` slots that passed; and the first slot still to come."""
-
-    __slots__ = ("fire", "following", "seen")
-
-    def __init__(self, fire: list[datetime], seen: int, following: datetime | None) -> None:
-        self.fire = fire
-        self.seen = seen
-        self.following = following
-
-    @property
-    def missed(self) -> int:
-        return self.seen - len(self.fire)
 
 
 def parse_schedule(config: Mapping[str, Any]) -> Schedule:

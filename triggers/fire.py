@@ -1,0 +1,123 @@
+"""A schedule's slot becomes an event, once: taken in the row first, rung after, rung again if that was cut short."""
+
+import uuid
+from datetime import datetime, timedelta
+
+import orjson
+from django.db import transaction
+from django.db.models import F
+
+from project.lib import clock, live
+from triggers.envelope import Arrival
+from triggers.errors import NotValid
+from triggers.ingest import ingest
+from triggers.models import ScheduleFire, Source
+from triggers.sources.schedule import ON_TIME, Due, iso, parse_schedule
+
+BATCH = 200  # schedules looked at in one tick
+CUT_SHORT = timedelta(seconds=10)  # a slot taken this long ago without an event is rung again
+
+
+def fire_due() -> int:
+    """Ring every slot that is due; returns how many events that made. Called by tick; two at once are harmless."""
+    now = clock.now()
+    for source in Source.objects.open().filter(kind="schedule", next_fire_at=None)[:BATCH]:
+        plan(source, now)
+    rung = sum(ring_again(slot) for slot in cut_short(now))
+    for source in Source.objects.due_schedules(now).order_by("next_fire_at")[:BATCH]:
+        rung += take_and_ring(source, now)
+    return rung
+
+
+def fire(source: Source) -> int:
+    """Ring once, now, whatever the schedule says; returns the number of the event."""
+    now = clock.now()
+    return ring(source, now, key=f"schedule:{source.pk}:hand:{uuid.uuid4()}", late=False, missed=0)
+
+
+def plan(source: Source, now: datetime) -> None:
+    """Set the first slot from now on: a new, changed or resumed schedule has nothing to catch up."""
+    try:
+        schedule = parse_schedule(source.config)
+    except NotValid as refused:
+        source.disable(by=None, reason=refused.detail)
+        return
+    following = schedule.next_after(now.replace(microsecond=0))
+    if following is not None:
+        unplanned = Source.objects.open().filter(pk=source.pk, version=source.version, next_fire_at=None)
+        unplanned.update(next_fire_at=following + schedule.offset(source.slug))
+
+
+def take_and_ring(source: Source, now: datetime) -> int:
+    """Take the due slots of `source` and ring them in order; 0 when another tick was first."""
+    assert source.next_fire_at is not None
+    schedule = parse_schedule(source.config)
+    offset = schedule.offset(source.slug)
+    due = schedule.due(source.next_fire_at - offset, now - offset)
+    if not take(source, due, offset, now):
+        return 0
+    missed = due.missed
+    for slot in due.fire:
+        event = ring(source, slot, key=key_of(source, slot), late=now - offset - slot > ON_TIME, missed=missed)
+        ScheduleFire.objects.filter(source=source, fire_at=slot).update(event=event)
+        missed = 0
+    live.changed("sources")
+    return len(due.fire)
+
+
+def take(source: Source, due: Due, offset: timedelta, now: datetime) -> bool:
+    """Move the source on to its next slot and write the taken ones; False when it was changed, paused or taken.
+
+    The update names the version and the slot this process read: whoever comes second finds neither.
+    """
+    following = due.following and due.following + offset
+    with transaction.atomic():
+        unmoved = Source.objects.open().filter(pk=source.pk, version=source.version, next_fire_at=source.next_fire_at)
+        fired, missed = len(due.fire), due.missed
+        if not unmoved.update(next_fire_at=following, fires=F("fires") + fired, misses=F("misses") + missed):
+            return False
+        slots = [ScheduleFire(source=source, fire_at=slot, fired_at=now) for slot in due.fire]
+        slots += [ScheduleFire(source=source, fire_at=slot, fired_at=now, outcome="missed") for slot in due.passed]
+        ScheduleFire.objects.bulk_create(slots, ignore_conflicts=True)
+    return True
+
+
+def ring(source: Source, slot: datetime, *, key: str, late: bool, missed: int) -> int:
+    """Ingest the event of one slot; the key makes a second ring of the same slot a duplicate."""
+    raw = orjson.dumps({"scheduled_for": iso(slot), "late": late, "missed": missed})
+    arrival = Arrival(
+        source_id=source.pk,
+        source=source.slug,
+        ce_id=key,
+        ce_source=f"/sources/{source.slug}",
+        type=f"{source.slug}.fired",
+        time=slot,
+        datacontenttype="application/json",
+        raw=raw,
+        keys=[(key, "duplicate")],
+        window=source.dedupe_window,
+    )
+    [outcome] = ingest([arrival])
+    return outcome.seq
+
+
+def cut_short(now: datetime) -> list[ScheduleFire]:
+    """Slots that were taken by a process which did not live to ring them."""
+    silent = ScheduleFire.objects.filter(outcome="fired", event=None, fired_at__lt=now - CUT_SHORT)
+    return list(silent.select_related("source").order_by("fire_at")[:BATCH])
+
+
+def ring_again(slot: ScheduleFire) -> int:
+    """Ring a slot that was cut short, unless its source was closed meanwhile; 1 when it rang."""
+    source = slot.source
+    this = ScheduleFire.objects.filter(pk=slot.pk)
+    if not source.enabled or source.archived_at:
+        this.update(outcome="cancelled")
+        return 0
+    event = ring(source, slot.fire_at, key=key_of(source, slot.fire_at), late=True, missed=0)
+    this.update(event=event)
+    return 1
+
+
+def key_of(source: Source, slot: datetime) -> str:
+    return f"schedule:{source.pk}:{iso(slot)}"
