@@ -113,6 +113,9 @@ LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 0.25  # hours
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_LOCKOUT_CALLABLE = "project.people.views.too_many"
 
 USE_TZ = True
 TIME_ZONE = env.time_zone("TIME_ZONE")

@@ -1,0 +1,104 @@
+"""What the frame of every page shows: where one can go, what waits, which zone and environment this is."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
+
+from approvals.models import Action
+from project.lib import clock
+from project.people.roles import can
+from project.templatetags.desk import iso, zone_name
+from triggers.models import DeadLetter, Switch
+
+# name, icon, words, pages that belong to it; groups by urgency
+GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
+    (
+        ("home", "house", "Home", ()),
+        ("approvals", "hand", "Approvals", ("action", "actions", "decide", "step-up")),
+        ("dead-letters", "skull", "Dead letters", ("dead-letter", "dead-letter-group")),
+    ),
+    (
+        ("events", "inbox", "Events", ("event",)),
+        ("runs", "play", "Runs", ("run",)),
+    ),
+    (
+        ("triggers", "webhook", "Triggers", ("trigger-new", "trigger-edit")),
+        ("handlers", "file-code", "Handlers", ()),
+        ("practice", "flask-conical", "Practice", ()),
+    ),
+)
+SETTINGS = ("settings", "sources", "source-new", "source-edit", "connections", "connection-new", "connection-edit")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line of the rail."""
+
+    name: str
+    icon: str
+    words: str
+    url: str
+    current: bool
+    count: int = 0
+    tone: str = ""
+
+
+def frame(request: HttpRequest) -> dict[str, Any]:
+    """Context processor. Queries run only when the frame is drawn for somebody who is signed in."""
+    user = getattr(request, "user", None)
+    now = clock.now()
+    local = timezone.localtime(now)
+    facts: dict[str, Any] = {
+        "now": now,
+        "now_iso": iso(now),
+        "zone": timezone.get_current_timezone_name(),
+        "zone_words": zone_name(local),
+        "environment": settings.ENVIRONMENT,
+    }
+    if user is None or not user.is_authenticated:
+        return facts
+    here = request.resolver_match.url_name if request.resolver_match else ""
+    counts = SimpleLazyObject(counted)
+    return facts | {
+        "counts": counts,
+        "rail": SimpleLazyObject(lambda: rail(here or "", counts)),
+        "in_settings": here in SETTINGS,
+        "held": SimpleLazyObject(lambda: Switch.objects.off().filter(scope="all").select_related("by").first()),
+        "may": {ability: can(user, ability) for ability in ("payloads", "operate", "decide", "configure")},
+    }
+
+
+def counted() -> dict[str, int]:
+    """What waits for people now."""
+    return {
+        "approvals": Action.objects.waiting_for_people().count(),
+        "dead-letters": DeadLetter.objects.open().count(),
+    }
+
+
+TONES = {"approvals": "wait", "dead-letters": "fail"}
+
+
+def rail(here: str, counts: dict[str, int]) -> list[list[Item]]:
+    """The groups of the rail, without pages this desk does not have."""
+    groups = []
+    for group in GROUPS:
+        items = [
+            Item(name, icon, words, url, here == name or here in pages, counts.get(name, 0), TONES.get(name, ""))
+            for name, icon, words, pages in group
+            if (url := address(name))
+        ]
+        groups.append(items)
+    return groups
+
+
+def address(name: str) -> str:
+    try:
+        return reverse(name)
+    except NoReverseMatch:
+        return ""

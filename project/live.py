@@ -1,0 +1,190 @@
+"""The socket `/ws/live`: it says which topics changed, never what; the page asks again under its own permissions."""
+
+import asyncio
+import contextlib
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis.asyncio
+from channels.auth import AuthMiddlewareStack
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from channels.routing import URLRouter
+from channels.security.websocket import WebsocketDenier
+from django.conf import settings
+from django.urls import path
+
+from project.lib.stream import STREAM, News, news
+from project.people.models import User
+from project.people.roles import can
+
+PING = 20.0  # seconds between two signs of life
+LOOK_AGAIN = 60.0  # seconds between two looks whether the person still may read
+BLOCK = 5000  # ms one question to Valkey may wait
+RETRY = 2.0  # seconds before Valkey is asked again after a failure
+FLOOR = 10.0  # seconds: without Valkey pages are told to load again this often
+NOT_SIGNED_IN, NO_SUCH_TOPIC = 4401, 4403
+TOPICS = frozenset(
+    "approvals actions runs events dead_letters triggers sources connections practice home".split()
+)
+KINDS = frozenset(("run", "action", "event", "dead_letter", "trigger", "source"))
+MOST_TOPICS = 50
+
+
+def is_topic(name: object) -> bool:
+    """`runs`, or one row as `run:88213`."""
+    kind, _, ref = str(name).partition(":")
+    return str(name) in TOPICS or (kind in KINDS and ref.replace("-", "").isalnum() and len(ref) <= 64)
+
+
+class Reader:
+    """One reader of the stream for all sockets of this process."""
+
+    def __init__(self) -> None:
+        self.sockets: set[Live] = set()
+        self.task: asyncio.Task[None] | None = None
+        self.seq = ""
+
+    def join(self, socket: "Live") -> None:
+        self.sockets.add(socket)
+        if self.task is None or self.task.done():
+            self.task = asyncio.get_running_loop().create_task(self.read())
+
+    def leave(self, socket: "Live") -> None:
+        self.sockets.discard(socket)
+        if not self.sockets and self.task:
+            self.task.cancel()
+            self.task = None
+
+    async def read(self) -> None:
+        """Follow the stream; while Valkey is away, tell pages every ten seconds to load again."""
+        last, told = "$", time.monotonic()
+        while self.sockets:
+            try:
+                async with redis.asyncio.Redis.from_url(
+                    settings.REDIS.client, socket_timeout=BLOCK / 1000 + 3, decode_responses=True
+                ) as valkey:
+                    while self.sockets:
+                        answer = await valkey.xread({STREAM: last}, count=500, block=BLOCK)
+                        for _, entries in answer or ():
+                            for last, entry in entries:
+                                self.seq = last
+                                await self.spread({"seq": last, **entry})
+            except (redis.RedisError, OSError):
+                if last != "$" or time.monotonic() - told > FLOOR:
+                    told = time.monotonic()
+                    await self.spread({"resync": True})
+                last = "$"
+                await asyncio.sleep(RETRY)
+
+    async def spread(self, message: dict[str, Any]) -> None:
+        """One socket that is closing keeps no other waiting."""
+        for socket in list(self.sockets):
+            with contextlib.suppress(RuntimeError, ConnectionError):
+                await socket.hear(message)
+
+
+readers: dict[int, Reader] = {}  # by event loop: one in a server, one a test
+
+
+def reader() -> Reader:
+    return readers.setdefault(id(asyncio.get_running_loop()), Reader())
+
+
+class Live(AsyncJsonWebsocketConsumer):
+    """One browser tab."""
+
+    topics: frozenset[str] = frozenset()
+    pulse: "asyncio.Task[None] | None" = None
+
+    async def connect(self) -> None:
+        await self.accept()
+        if not await self.may_read():
+            await self.close(NOT_SIGNED_IN)
+            return
+        reader().join(self)
+        self.pulse = asyncio.create_task(self.keep_alive())
+
+    async def disconnect(self, code: int) -> None:
+        reader().leave(self)
+        if self.pulse:
+            self.pulse.cancel()
+
+    async def receive_json(self, content: Any, **_: Any) -> None:
+        """`{"topics": [...], "since": seq}`: what to hear of from now on, and what was heard last."""
+        topics = content.get("topics") if isinstance(content, dict) else None
+        if not isinstance(topics, list) or len(topics) > MOST_TOPICS or not all(map(is_topic, topics)):
+            await self.close(NO_SUCH_TOPIC)
+            return
+        self.topics = frozenset(map(str, topics))
+        since = content.get("since")
+        missed = await asyncio.to_thread(news, str(since)) if since else News(reader().seq, resync=False)
+        await self.catch_up(missed)
+
+    async def catch_up(self, missed: News) -> None:
+        if missed.resync:
+            await self.send_json({"resync": True} | ({"seq": missed.seq} if missed.seq else {}))
+            return
+        for change in missed.changes:
+            await self.hear(change)
+        await self.send_json({"seq": missed.seq, "ping": True})
+
+    async def hear(self, message: dict[str, Any]) -> None:
+        """Pass on what this tab asked for."""
+        topic, ref = message.get("topic", ""), message.get("id", "")
+        if message.get("resync") or topic in self.topics or f"{topic}:{ref}" in self.topics:
+            await self.send_json(message)
+
+    async def keep_alive(self) -> None:
+        """Pings, and now and then a look whether the person was signed out or lost the role."""
+        since_look = 0.0
+        while True:
+            await asyncio.sleep(PING)
+            since_look += PING
+            if since_look >= LOOK_AGAIN:
+                since_look = 0.0
+                if not await self.may_read():
+                    await self.close(NOT_SIGNED_IN)
+                    return
+            await self.send_json({"seq": reader().seq, "ping": True})
+
+    @database_sync_to_async
+    def may_read(self) -> bool:
+        """Asked of the rows, not of what was true at the start."""
+        session = self.scope.get("session")
+        user = self.scope.get("user")
+        if user is None or not user.is_authenticated or session is None or not session.exists(session.session_key):
+            return False
+        now = User.objects.filter(pk=user.pk, is_active=True).first()
+        return now is not None and can(now, "view")
+
+    async def decode_json(self, text_data: str) -> Any:  # type: ignore[override]
+        """What is no JSON closes like an unknown topic does."""
+        try:
+            return await super().decode_json(text_data)
+        except ValueError:
+            return None
+
+
+def same_origin(scope: Any) -> bool:
+    """The page that opens the socket must be ours: BASE_URL's origin, or that of the host asked for."""
+    headers = dict(scope.get("headers") or ())
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    host = headers.get(b"host", b"").decode("latin-1")
+    base = urlsplit(settings.BASE_URL)
+    return bool(origin) and origin in {f"{base.scheme}://{base.netloc}", f"http://{host}", f"https://{host}"}
+
+
+class OriginCheck:
+    """403 before the handshake for a page of another origin (Channels' own check lets all in when hosts are `*`)."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
+        app = self.app if same_origin(scope) else WebsocketDenier.as_asgi()
+        return await app(scope, receive, send)
+
+
+websocket = OriginCheck(AuthMiddlewareStack(URLRouter([path("ws/live", Live.as_asgi())])))

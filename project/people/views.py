@@ -1,0 +1,95 @@
+"""Signing in and out, the first password, and proving again who one is."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
+from django.contrib.auth.forms import AuthenticationForm, SetPasswordForm
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from project.people import doors
+from project.people.models import User
+
+
+class PasswordForm(forms.Form):
+    """The password of whoever is signed in."""
+
+    password = forms.CharField(
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "autofocus": True}), strip=False
+    )
+
+    def __init__(self, request: HttpRequest, *args: Any) -> None:
+        self.request = request
+        super().__init__(*args)
+
+    def clean_password(self) -> str:
+        """Throttled like the sign-in: the same backends are asked."""
+        password: str = self.cleaned_data["password"]
+        if authenticate(self.request, username=self.request.user.get_username(), password=password) is None:
+            raise forms.ValidationError("That is not your password.")
+        return password
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """Name and password; too many failures are answered by the throttle."""
+    page = doors.safe_next(request, "/")
+    if request.user.is_authenticated:
+        return redirect(page)
+    form = AuthenticationForm(request, request.POST or None)
+    if form.is_valid():
+        login(request, form.get_user())
+        return redirect(page)
+    status = 400 if form.is_bound else 200
+    return render(request, "sign_in.html", {"form": form, "next": page}, status=status)
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    logout(request)
+    return redirect("sign-in")
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def password_change(request: HttpRequest) -> HttpResponse:
+    """A new password; asked for at the first sign-in, before anything else."""
+    assert isinstance(request.user, User)
+    form: SetPasswordForm[User] = SetPasswordForm(request.user, request.POST or None)
+    if form.is_valid():
+        user = form.save()
+        User.objects.filter(pk=user.pk).update(must_change_password=False)
+        update_session_auth_hash(request, user)
+        messages.success(request, "Your password is changed.")
+        return redirect("home")
+    status = 400 if form.is_bound else 200
+    return render(request, "password_change.html", {"form": form}, status=status)
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def step_up(request: HttpRequest) -> HttpResponse:
+    """Ask for the password again; then back, where it is good for five minutes and one decision."""
+    page = doors.safe_next(request, "/")
+    form = PasswordForm(request, request.POST or None)
+    if form.is_valid():
+        doors.step_up(request)
+        return redirect(page)
+    status = 400 if form.is_bound else 200
+    return render(request, "step_up.html", {"form": form, "next": page}, status=status)
+
+
+def too_many(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    """What the throttle answers after too many wrong passwords (AXES_LOCKOUT_CALLABLE)."""
+    answer = render(request, "errors/locked.html", status=429)
+    answer["Retry-After"] = "900"
+    return answer

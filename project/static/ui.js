@@ -1,0 +1,125 @@
+// Small behaviours found by data attribute: countdowns, clock, copy, menus, filters, busy buttons, dialogs.
+(() => {
+  'use strict';
+  const every = (selector, act, within = document) => within.querySelectorAll(selector).forEach(act);
+  const pad = n => String(n).padStart(2, '0');
+
+  // ---- time: the server says seconds left and its own time, so a wrong clock here changes nothing ---------------
+  const offset = Date.parse(document.documentElement.dataset.now || '') - Date.now() || 0;
+  const now = () => Date.now() + offset;
+
+  function words(seconds) {
+    if (seconds >= 86400) return `${Math.floor(seconds / 86400)} d ${Math.floor(seconds % 86400 / 3600)} h`;
+    if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
+    if (seconds >= 600) return `${Math.floor(seconds / 60)} min`;
+    return `${Math.floor(seconds / 60)}:${pad(seconds % 60)}`;
+  }
+
+  function ago(seconds) {
+    if (seconds < 2) return 'just now';
+    if (seconds < 60) return `${seconds} s ago`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+    if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+    return '';
+  }
+
+  function tick() {
+    every('[data-until]', el => {
+      const left = Math.round((Date.parse(el.dataset.until) - now()) / 1000);
+      const short = el.dataset.unit === 's';
+      const text = short ? `${Math.max(0, left)} s` : words(Math.max(0, left));
+      if (el.textContent !== text) el.textContent = text;
+      el.closest('.left')?.classList.toggle('soon', left < 600);
+      if (left <= 0 && !el.dataset.over) { el.dataset.over = '1'; setTimeout(() => window.nightdesk?.refresh(), 600); }
+    });
+    every('time[data-ago]', el => {
+      const text = ago(Math.max(0, Math.round((now() - Date.parse(el.dateTime)) / 1000)));
+      if (text && el.textContent !== text) el.textContent = text;
+    });
+    every('[data-clock]', el => {
+      const zone = el.dataset.clock;
+      el.textContent = new Date(now()).toLocaleTimeString('en-GB', {timeZone: zone, hour12: false});
+    });
+  }
+  tick();
+  setInterval(tick, 1000);
+  document.addEventListener('nightdesk:refreshed', tick);
+  document.addEventListener('htmx:afterSettle', tick);
+
+  // ---- connection banner ---------------------------------------------------------------------------------------
+  let bannerTimer = 0;
+  document.addEventListener('nightdesk:conn', ({detail: {name, lostAt}}) => {
+    clearTimeout(bannerTimer);
+    every('[data-not-live]', el => { if (name !== 'lost') el.hidden = true; });
+    if (name !== 'lost') return;
+    bannerTimer = setTimeout(() => every('[data-not-live]', el => {
+      el.hidden = false;
+      el.querySelector('[data-since]').textContent = lostAt.toLocaleTimeString('en-GB', {timeZone: el.dataset.zone});
+    }), 3000);
+  });
+
+  // ---- copy -------------------------------------------------------------------------------------------------------
+  async function copy(button) {
+    const text = button.dataset.copy || document.getElementById(button.dataset.copyFrom)?.textContent || '';
+    const label = button.querySelector('[data-label]') || button;
+    const before = label.textContent;
+    try { await navigator.clipboard.writeText(text); label.textContent = 'Copied'; } catch { label.textContent = 'Press Ctrl C'; select(button); }
+    setTimeout(() => { label.textContent = before; }, 1600);
+  }
+
+  function select(button) {
+    const from = document.getElementById(button.dataset.copyFrom);
+    if (from) getSelection().selectAllChildren(from);
+  }
+
+  document.addEventListener('click', event => {
+    const hit = selector => event.target.closest?.(selector);
+    const button = hit('[data-copy], [data-copy-from]');
+    if (button) copy(button);
+    const opener = hit('[data-dialog]');
+    if (opener) document.getElementById(opener.dataset.dialog)?.showModal();
+    if (hit('[data-close]')) hit('dialog')?.close();
+    if (hit('[data-retry]')) window.nightdesk?.retry();
+    const pause = hit('[data-pause]');
+    if (pause) {
+      const on = pause.getAttribute('aria-pressed') !== 'true';
+      pause.setAttribute('aria-pressed', String(on));
+      pause.querySelector('[data-label]').textContent = on ? 'Resume' : 'Pause';
+      window.nightdesk?.pause(on);
+    }
+    every('details.menu[open]', menu => { if (!menu.contains(event.target)) menu.open = false; });
+  });
+  document.addEventListener('keydown', event => {
+    if (event.key === 'Escape') every('details.menu[open]', menu => { menu.open = false; menu.querySelector('summary').focus(); });
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form?.requestSubmit();
+  });
+
+  // ---- forms: a note that is needed, a button pressed once, a select that filters at once -------------------------
+  document.addEventListener('click', event => {
+    const button = event.target.closest?.('button[data-needs]');
+    const field = button?.form?.elements[button.dataset.needs];
+    if (field) { field.required = true; if (!field.value.trim()) field.setCustomValidity('Write a note first: the agent reads it.'); }
+  }, true);
+  document.addEventListener('input', event => event.target.setCustomValidity?.(''));
+  document.addEventListener('click', event => {
+    const button = event.target.closest?.('button[type=submit], button:not([type])');
+    if (button?.form && !button.dataset.needs) every('[required][data-if-asked]', field => { field.required = false; field.setCustomValidity(''); }, button.form);
+  }, true);
+  document.addEventListener('submit', event => {
+    const button = event.submitter;
+    if (!button || event.defaultPrevented) return;
+    setTimeout(() => { button.setAttribute('aria-busy', 'true'); if (button.dataset.busy) button.lastChild.textContent = button.dataset.busy; });
+    setTimeout(() => button.removeAttribute('aria-busy'), 8000);
+  });
+  document.addEventListener('change', event => { if (event.target.matches('[data-submits]')) event.target.form.requestSubmit(); });
+
+  // On a phone a row opens its own page, so the part that would be swapped is not asked for.
+  document.addEventListener('htmx:beforeRequest', event => {
+    const {elt} = event.detail;
+    if (elt.matches('a[data-page-on-phone]') && matchMedia('(max-width: 719px)').matches) { event.preventDefault(); location.assign(elt.href); }
+  });
+  document.addEventListener('htmx:responseError', event => {
+    if (event.detail.xhr.status >= 500) document.querySelectorAll('[data-failed]').forEach(el => { el.hidden = false; });
+  });
+  document.addEventListener('htmx:sendError', () => document.querySelectorAll('[data-failed]').forEach(el => { el.hidden = false; }));
+})();
