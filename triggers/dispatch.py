@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 
 from project.lib import clock
-from triggers import bells, waking
+from triggers import bells, fire, waking
 from triggers.execute import reclaim
 from triggers.ingest import match_stored
 from triggers.models import Pulse, Run, Wait
-from triggers.sources import schedule
 
 RING_AGAIN = timedelta(seconds=5)  # a bell older than this is presumed lost
 BELLS = 64  # bells a round at most; a worker that hears one looks for more by itself
@@ -41,7 +40,7 @@ def tick() -> Round:
         reclaimed=reclaim_lost(now),
         woken=waking.expire_due(now, limit=ROUND) + repair_waits(),
         matched=match_stored(None, limit=ROUND),
-        fired=schedule.fire_due(),
+        fired=fire.fire_due(),
         rung=ring_due(clock.now()),
     )
     Pulse.beat("tick", now, **asdict(done))
