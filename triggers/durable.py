@@ -116,7 +116,7 @@ class Durable:
         self.once("log", lambda now: {"message": message, "facts": facts})
 
     def emit(self, *, type: str, data: Any = None, subject: str = "") -> int:
-        """Store an event other triggers may listen to, once; returns its number. Types of the desk's own are refused."""
+        """Store an event other triggers may listen to, once; returns its number. The desk's own types are refused."""
         if type.startswith(RESERVED):
             raise NotValid(f"{type!r} is a type only the desk itself may emit")
         own = self.event

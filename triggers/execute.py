@@ -67,8 +67,9 @@ def work(run: Run) -> None:
     except (SystemExit, KeyboardInterrupt):
         give_back(run)
         raise
-    except Blocked:
-        record(durable, lambda now: block(run, signal.difference))
+    except Blocked as signal:
+        difference = signal.difference
+        record(durable, lambda now: block(run, difference))
     except EndsRun as error:
         reason, story = error.reason, describe(error)
         record(durable, lambda now: endings.end(run, "cancel", now, reason=reason, error=story))

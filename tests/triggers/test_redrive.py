@@ -1,0 +1,175 @@
+"""What people do with what failed: every re-run is a new run, linked to the old one, which stays as it was."""
+
+from typing import Any
+
+import pytest
+
+from project.people.models import User
+from tests import builders
+from tests.handlers import fresh, registered, work
+from triggers import redrive
+from triggers.durable import Durable
+from triggers.errors import AlreadySettled, Ended, NotEnded, NotValid, Permanent
+from triggers.models import Audit, DeadLetter, Event, Run, Wait
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class World:
+    """A far side that is down until somebody mends it."""
+
+    def __init__(self) -> None:
+        self.broken = True
+        self.calls: list[str] = []
+
+    def load(self) -> str:
+        self.calls.append("load")
+        return "loaded"
+
+    def send(self) -> str:
+        self.calls.append("send")
+        if self.broken:
+            raise Permanent("the far side is down")
+        return "sent"
+
+    def story(self, run: Durable) -> Any:
+        run.step("load", self.load)
+        return run.step("send", self.send)
+
+
+@pytest.fixture
+def world() -> Any:
+    world = World()
+    with registered("story", world.story):
+        yield world
+
+
+@pytest.fixture
+def letter(world: World) -> DeadLetter:
+    builders.run("story")
+    work()
+    return DeadLetter.objects.get()
+
+
+def test_a_dead_letter_runs_again_from_the_step_that_failed(world: World, letter: DeadLetter, ann: User) -> None:
+    world.broken = False
+    new = redrive.redrive(letter, by=ann)
+    work()
+    letter.refresh_from_db()
+    old = letter.run
+    assert old is not None
+    assert fresh(new).result == "sent"
+    assert (fresh(new).rerun_of_id, fresh(new).origin_id) == (old.pk, old.pk)
+    assert (letter.status, letter.redriven_as_id, letter.settled_by) == ("redriven", new.pk, ann)
+    assert (fresh(old).status, world.calls) == ("dead", ["load", "send", "send"])
+    assert Audit.objects.filter(verb="redrive", by=ann).count() == 1
+
+
+def test_it_may_also_start_from_the_beginning(world: World, letter: DeadLetter, ann: User) -> None:
+    redrive.redrive(letter, by=ann, from_="start")
+    work()
+    assert world.calls == ["load", "send", "load", "send"]
+
+
+def test_pressing_twice_runs_once(letter: DeadLetter, ann: User) -> None:
+    redrive.redrive(letter, by=ann)
+    with pytest.raises(AlreadySettled):
+        redrive.redrive(letter, by=ann)
+    assert Run.objects.filter(rerun_of=letter.run).count() == 1
+
+
+def test_a_re_run_that_fails_opens_a_letter_of_its_own_with_the_same_fingerprint(
+    letter: DeadLetter, ann: User
+) -> None:
+    redrive.redrive(letter, by=ann)
+    work()
+    assert list(DeadLetter.objects.order_by("pk").values_list("status", flat=True)) == ["redriven", "open"]
+    assert DeadLetter.objects.values("fingerprint").distinct().count() == 1
+
+
+def test_edited_data_is_what_the_new_run_sees_and_the_event_stays(ann: User) -> None:
+    def story(run: Durable) -> Any:
+        if run.event.data["amount"] < 0:
+            raise Permanent("a negative amount")
+        return run.event.data
+
+    with registered("story", story):
+        builders.run("story", event=builders.event(data={"amount": -3}))
+        work()
+        new = redrive.redrive(DeadLetter.objects.get(), by=ann, data={"amount": 3})
+        work()
+    assert fresh(new).result == {"amount": 3}
+    assert Event.objects.get(pk=new.event_id).data == {"amount": -3}
+
+
+def test_a_letter_is_dismissed_with_a_reason_and_only_once(letter: DeadLetter, ann: User) -> None:
+    with pytest.raises(NotValid):
+        redrive.dismiss(letter, by=ann, reason="  ")
+    redrive.dismiss(letter, by=ann, reason="a test delivery")
+    letter.refresh_from_db()
+    assert (letter.status, letter.reason) == ("dismissed", "a test delivery")
+    with pytest.raises(AlreadySettled):
+        redrive.redrive(letter, by=ann)
+
+
+def test_steps_before_the_chosen_one_are_kept(world: World, letter: DeadLetter, ann: User) -> None:
+    world.broken = False
+    assert letter.run is not None
+    new = redrive.rerun(letter.run, by=ann, from_step="load", reason="once more")
+    work()
+    assert (fresh(new).status, world.calls) == ("succeeded", ["load", "send", "load", "send"])
+    with pytest.raises(NotValid, match="no step"):
+        redrive.rerun(letter.run, by=ann, from_step="fly")
+
+
+def test_a_run_under_way_cannot_be_run_again(world: World, ann: User) -> None:
+    run = builders.run("story")
+    with pytest.raises(NotEnded):
+        redrive.rerun(run, by=ann)
+
+
+def test_a_queued_run_is_cancelled_at_once_and_its_wait_closed(ann: User) -> None:
+    def story(run: Durable) -> None:
+        run.wait_for("nobody", type="never", source="*")
+
+    with registered("story", story):
+        run = builders.run("story")
+        work()
+        assert redrive.cancel(run, by=ann) is True
+    assert (fresh(run).status, Wait.objects.get().status) == ("cancelled", "cancelled")
+    with pytest.raises(Ended):
+        redrive.cancel(run, by=ann)
+
+
+def test_a_running_run_stops_at_its_next_step(ann: User) -> None:
+    done: list[str] = []
+
+    def story(run: Durable) -> None:
+        run.step("one", lambda: done.append("one"))
+        assert redrive.cancel(run.row, by=ann) is False
+        run.step("two", lambda: done.append("two"))
+
+    with registered("story", story):
+        run = builders.run("story")
+        work()
+    assert (fresh(run).status, fresh(run).reason, done) == ("cancelled", "cancel_requested", ["one"])
+
+
+def test_a_cancel_that_comes_with_the_last_word_of_the_handler_wins(ann: User) -> None:
+    with registered("story", lambda run: redrive.cancel(run.row, by=ann)):
+        run = builders.run("story")
+        work()
+    assert fresh(run).status == "cancelled"
+
+
+def test_a_stored_event_may_be_run_again_by_a_person(world: World, ann: User) -> None:
+    builders.source()
+    trigger = builders.trigger("story")
+    event = builders.event()
+    first = redrive.run_event_again(event, trigger, by=ann)
+    assert first.rerun_of is None
+    with pytest.raises(NotEnded):
+        redrive.run_event_again(event, trigger, by=ann)
+    work()
+    second = redrive.run_event_again(event, trigger, by=ann)
+    assert second.rerun_of_id == first.pk
