@@ -42,7 +42,8 @@ class Supervisor:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.stopping.set)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+                loop.add_signal_handler(number, self.stopping.set)
         keepers = []
         for child in self.children:
             keepers.append(asyncio.create_task(self.keep(child)))
@@ -105,7 +106,7 @@ class Supervisor:
 
     async def stop(self) -> None:
         """SIGTERM to all, to the `last` ones when the others are gone, SIGKILL to what is left after GRACE."""
-        self.say("desk", "stopping")
+        self.say("up", "stopping")
         deadline = time.monotonic() + GRACE
         last = {child.name for child in self.children if child.last}
         for group in (set(self.running) - last, last):

@@ -34,6 +34,7 @@ def command(socket: Path, *, folder: Path) -> list[str]:
         "databases": "4",
         "hz": "2",  # the housekeeping rounds of a second; more only cost an idle desk its rest
         "loglevel": "warning",
+        "logfile": str(folder / "valkey.log"),
         "always-show-logo": "no",
     }
     return [binary(), *(word for key, value in settings.items() for word in (f"--{key}", value))]

@@ -1,0 +1,80 @@
+"""What people may set, run or meet stands in docs/: each setting, command, error, kind and tier by its name."""
+
+import ast
+import re
+
+import pytest
+from django.core.management import get_commands
+
+from approvals import errors as approval_errors
+from approvals.kinds import KINDS
+from approvals.tiers import Tier
+from project.lib.problem import Problem
+from tests.house import tree
+from triggers import errors as trigger_errors
+
+READERS = ("text", "integer", "seconds", "words", "folder", "web_address", "networks", "addresses", "time_zone")
+READERS += ("language", "kept_secret", "field_keys", "database", "redis")
+
+
+def page(name):
+    return (tree.ROOT / "docs" / name).read_text()
+
+
+def settings():
+    """The names that project/settings.py reads from the environment."""
+    return sorted(
+        node.args[0].value
+        for node in ast.walk(tree.parsed(tree.ROOT / "project" / "settings.py"))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in READERS
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    )
+
+
+def test_settings_are_found():
+    assert {"DATA_DIR", "PORT", "REDIS_URL", "SECRET_KEY"} <= set(settings())
+
+
+@pytest.mark.parametrize("name", settings())
+def test_a_setting_is_documented(name):
+    assert f"`{name}`" in page("settings.md")
+
+
+def test_no_documented_setting_is_gone():
+    assert set(re.findall(r"^\| `([A-Z_]+)`", page("settings.md"), re.MULTILINE)) <= set(settings())
+
+
+@pytest.mark.parametrize("name", sorted(name for name, app in get_commands().items() if app in ("project", "desk")))
+def test_a_command_is_documented(name):
+    assert f"manage.py {name}" in page("commands.md")
+
+
+def problems():
+    return sorted(
+        {
+            value.code
+            for module in (trigger_errors, approval_errors)
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, Problem)
+        }
+        - {"problem"}
+    )
+
+
+@pytest.mark.parametrize("code", problems())
+def test_an_error_code_is_documented(code):
+    assert f"`{code}`" in page("api.md")
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_kind_is_documented_with_its_tier(kind):
+    line = next((line for line in page("actions.md").splitlines() if f"`{kind}`" in line), "")
+    assert KINDS[kind].tier.value in line
+
+
+@pytest.mark.parametrize("tier", [tier.value for tier in Tier])
+def test_a_tier_is_documented(tier):
+    assert f"`{tier}`" in page("actions.md")

@@ -1,0 +1,47 @@
+"""Pages keep to the content policy: nothing inline, nothing unescaped; every icon they name exists."""
+
+import re
+
+import pytest
+from lucide import IconDoesNotExist
+from lucide.templatetags.lucide import lucide
+
+from project import context
+from project.templatetags import desk
+from tests.house import tree
+
+INLINE = re.compile(
+    r"""<style|\sstyle=|<script(?![^>]*\ssrc=)|\son[a-z]+=["']|javascript:|\|\s*safe\b|hx-on|mark_safe"""
+)
+ICON = re.compile(r"""{%\s*(?:lucide|icon)\s+["']([a-z0-9-]+)["']""")
+NAMED = re.compile(r"""\bicon=["']([a-z0-9-]+)["']""")
+
+
+def test_nothing_is_inline():
+    found = [
+        f"{tree.named(path)}:{number}: {match.group().strip()}"
+        for path in tree.templates()
+        if "email" not in path.parts and "admin" not in path.parts
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (match := INLINE.search(line))
+    ]
+    assert found == []
+
+
+def icons():
+    """Every icon a page may ask for: by its own name, by a status, by a line of the rail."""
+    written = {name for path in tree.templates() for rule in (ICON, NAMED) for name in rule.findall(path.read_text())}
+    rail = {icon for group in context.GROUPS for _, icon, *_ in group}
+    return sorted(written | rail | {look.icon for look in desk.LOOKS.values()})
+
+
+def test_pages_name_icons_at_all():
+    assert icons()
+
+
+@pytest.mark.parametrize("name", icons())
+def test_an_icon_that_a_page_names_exists(name):
+    try:
+        assert lucide(name).startswith("<svg")
+    except IconDoesNotExist:
+        pytest.fail(f"lucide has no icon {name!r}")
