@@ -1,0 +1,30 @@
+"""Two people, two workers, two ticks at the same moment: threads with connections of their own and a barrier."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connection
+
+
+def together(*deeds: Callable[[], Any]) -> list[Any]:
+    """Start every deed at once; returns, in order, what each returned or raised."""
+    barrier = threading.Barrier(len(deeds))
+    results: list[Any] = [None] * len(deeds)
+
+    def perform(place: int, deed: Callable[[], Any]) -> None:
+        try:
+            connection.ensure_connection()
+            barrier.wait(timeout=20)
+            results[place] = deed()
+        except BaseException as error:
+            results[place] = error
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=perform, args=pair) for pair in enumerate(deeds)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    return results
