@@ -13,12 +13,8 @@ from servestatic import ServeStaticASGI
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 pages = get_asgi_application()  # before the imports below: it loads the apps whose rows they read
 
-from channels.auth import AuthMiddlewareStack  # noqa: E402
-from channels.routing import URLRouter  # noqa: E402
-from django.urls import path  # noqa: E402
-
 from project import health  # noqa: E402
-from project.live import Live  # noqa: E402
+from project.live import websocket  # noqa: E402
 from triggers.door import Door  # noqa: E402
 
 Scope = MutableMapping[str, Any]
@@ -40,7 +36,6 @@ files = ServeStaticASGI(
     allow_all_origins=False,
     add_headers_function=harden,
 )
-socket = AuthMiddlewareStack(URLRouter([path("ws/live", Live.as_asgi())]))
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,7 +43,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await lifespan(receive, send)
     elif scope["type"] == "websocket":
-        await socket(scope, receive, send)
+        await (websocket if scope["path"] == "/ws/live" else nobody)(scope, receive, send)
     elif scope["path"].startswith("/hooks/"):
         await door(scope, receive, send)
     elif scope["path"] == "/healthz":
@@ -70,6 +65,12 @@ async def lifespan(receive: Receive, send: Send) -> None:
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await send({"type": "lifespan.shutdown.complete"})
+
+
+async def nobody(_: Scope, receive: Receive, send: Send) -> None:
+    """A socket at an address that is none: refused before the handshake (the server answers 403)."""
+    await receive()
+    await send({"type": "websocket.close"})
 
 
 async def alive(send: Send) -> None:

@@ -78,3 +78,17 @@ def test_a_kind_is_documented_with_its_tier(kind):
 @pytest.mark.parametrize("tier", [tier.value for tier in Tier])
 def test_a_tier_is_documented(tier):
     assert f"`{tier}`" in page("actions.md")
+
+
+def test_the_version_is_the_newest_one_of_the_changelog():
+    version = re.search(r'^version = "(.+)"', (tree.ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    newest = re.search(r"^## (\S+)", (tree.ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert version
+    assert newest
+    assert version[1] == newest[1]
+
+
+@pytest.mark.parametrize("path", sorted([*tree.ROOT.glob("*.md"), *(tree.ROOT / "docs").glob("*.md")]), ids=tree.named)
+def test_a_link_leads_somewhere(path):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
+    assert [link for link in links if not (path.parent / link).exists()] == []
