@@ -1,0 +1,123 @@
+"""The supervisor starts, restarts and stops; nothing it started outlives it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import until
+from tests.house.tree import ROOT
+
+SCRIPT = """
+import asyncio, sys
+from project import supervise
+supervise.GRACE, supervise.BACKOFF = 1.0, (0.1, 0.2)
+children = [supervise.Child(name, [sys.executable, "-c", code]) for name, code in {children!r}]
+asyncio.run(supervise.Supervisor(children).run())
+"""
+STAY = "import time; print('here', flush=True); time.sleep(60)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(60)"
+)
+WITH_CHILD = (
+    "import subprocess, sys, time; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+    "print('child', child.pid, flush=True); time.sleep(60)"
+)
+
+
+class Desk:
+    """A supervisor in its own process, and what it has said so far."""
+
+    def __init__(self, folder: Path, **children: str) -> None:
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", SCRIPT.format(children=list(children.items()))],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+            )
+
+    def said(self, text: str) -> bool:
+        return text in self.log.read_text()
+
+    def stop(self, number: int = signal.SIGTERM) -> float:
+        """Send the signal; seconds until the supervisor was gone."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait(20)
+        return time.monotonic() - began
+
+
+@pytest.fixture
+def desk(tmp_path):
+    started = []
+
+    def start(**children):
+        started.append(Desk(tmp_path, **children))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]
+
+
+def test_lines_carry_the_name_of_their_process(desk):
+    running = desk(web=STAY, beat=STAY)
+    until(lambda: running.said("web  | here") and running.said("beat | here"))
+    assert "\x1b" not in running.log.read_text()
+
+
+def test_a_dead_child_is_started_again_and_said_so(desk):
+    running = desk(web="print('hello'); raise SystemExit(3)", beat=STAY)
+    until(lambda: running.log.read_text().count("web  | hello") >= 3)
+    assert running.said("web  | ended (exit code 3); starting it again in 0.1 s")
+    assert running.said("starting it again in 0.2 s")
+    assert running.process.poll() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_all_and_that_is_no_failure(desk, number):
+    running = desk(web=STAY, beat=STAY)
+    until(lambda: running.log.read_text().count("here") == 2)
+    assert running.stop(number) < 5
+    assert running.process.returncode == 0
+    assert not running.said("killed")
+
+
+def test_a_stubborn_child_is_killed_when_the_grace_is_over(desk):
+    running = desk(web=STUBBORN)
+    until(lambda: running.said("here"))
+    running.stop()
+    assert running.said("did not stop in 1 s; killed")
+
+
+def test_grandchildren_end_with_their_parent(desk):
+    running = desk(worker=WITH_CHILD)
+    until(lambda: running.said("child "))
+    grandchild = int(running.log.read_text().split("child ")[1].split()[0])
+    running.stop()
+    until(lambda: not is_alive(grandchild))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+def test_no_child_outlives_a_killed_supervisor(desk):
+    running = desk(web=STAY.replace("'here'", "'pid', __import__('os').getpid()"))
+    until(lambda: running.said("pid "))
+    child = int(running.log.read_text().split("pid ")[1].split()[0])
+    running.stop(signal.SIGKILL)
+    until(lambda: not is_alive(child))
