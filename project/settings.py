@@ -62,6 +62,7 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "django_celery_beat",
     "django_htmx",
+    "ninja",
     "template_partials",
     "lucide",
     "axes",

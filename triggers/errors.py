@@ -154,3 +154,10 @@ class QueueFull(TriggerProblem):
 
     code = "queue_full"
     http = 503
+
+
+class SlugTaken(TriggerProblem):
+    """This slug is in use, perhaps by an archived row; choose another."""
+
+    code = "slug_taken"
+    http = 409

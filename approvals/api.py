@@ -1,0 +1,204 @@
+"""Actions, decisions and connections over HTTP: the same doors as the pages."""
+
+import threading
+import time
+from typing import Annotated, Any
+
+from django.db import connection, transaction
+from django.http import HttpRequest
+from ninja import Query, Router, Schema, Status
+from pydantic import Field
+
+from approvals import decide, policy, schemas
+from approvals.models import Action, Connection
+from approvals.tiers import Tier
+from project.lib import crypto
+from project.lib.live import changed
+from project.lib.pages import listing
+from project.people import doors
+from project.people.auth import Caller, Forbidden, caller
+from project.people.models import User
+from project.people.roles import can
+from triggers.api import found
+from triggers.errors import SlugTaken, Stale
+from triggers.models import Audit, ConfigVersion
+
+LOOK_AGAIN = 0.5  # seconds between two looks of somebody who waits
+MOST_WAITING = 50  # requests of one process that may wait at a time; the next ones are answered at once
+waiting = threading.BoundedSemaphore(MOST_WAITING)
+
+router = Router()
+
+
+class ActionPage(Schema):
+    items: list[schemas.ActionRow]
+    next: str | None
+
+
+class ConnectionPage(Schema):
+    items: list[schemas.ConnectionOut]
+    next: str | None
+
+
+@router.get("/actions", response=ActionPage, tags=["actions"])
+def list_actions(request: HttpRequest, filters: Query[schemas.ActionFilters]) -> Any:
+    who = caller(request)
+    rows = Action.objects.select_related("connection", "requested_by").defer("canonical", "result_json", "evidence")
+    if not who.may("view"):
+        who.need("propose")
+        rows = rows.filter(requested_by=who.user, run=None)
+    return listing(request, rows, filters, schemas.ActionRow.facts)
+
+
+@router.get("/actions/{int:id}", response=schemas.ActionOut, tags=["actions"])
+def get_action(request: HttpRequest, id: int, wait: Annotated[float, Field(ge=0, le=60)] = 0) -> Any:
+    """With `wait` the answer comes when the action no longer waits for people, at the latest after so many seconds."""
+    who = caller(request)
+    action = visible(who, id)
+    if wait and action.status == "awaiting" and waiting.acquire(blocking=False):
+        try:
+            action = patiently(who, id, wait)
+        finally:
+            waiting.release()
+    reviewers = list(policy.verdict(action.kind, at_least=action.tier).reviewers)
+    return schemas.ActionOut.of(action, reviewers=reviewers, arguments=may_read(who, action))
+
+
+@router.post("/actions/{int:id}/decisions", response={200: schemas.SaidOut, 201: schemas.SaidOut}, tags=["actions"])
+def decide_action(request: HttpRequest, id: int, body: schemas.DecisionIn) -> Any:
+    """201 when it counts, 200 when the same person had said the same of the same revision."""
+    who = caller(request)
+    action = visible(who, id)
+    who.need("decide")
+    fresh = who.token is None and doors.is_fresh(request)
+    said = decide.decide(
+        action, by=person(who), stepped_up=fresh, channel="api" if who.token else "page", **body.dict()
+    )
+    if action.tier == Tier.HIGH:
+        doors.use_up(request)
+    return Status(201 if said.is_new else 200, said)
+
+
+@router.post("/actions/{int:id}/cancel", response=schemas.ActionRow, tags=["actions"])
+def cancel_action(request: HttpRequest, id: int, body: schemas.CancelIn) -> Any:
+    who = caller(request)
+    action = visible(who, id)
+    if not (who.may("operate") or who.may("decide")):
+        who.need("propose")
+    decide.cancel(action, by=person(who), reason=body.reason)
+    return schemas.ActionRow.facts(visible(who, id))
+
+
+@router.post("/actions/{int:id}/take-back", response=schemas.ActionRow, tags=["actions"])
+def take_back(request: HttpRequest, id: int) -> Any:
+    who = caller(request)
+    action = visible(who, id)
+    if not who.may("configure"):
+        who.need("decide")
+    decide.take_back(action, by=person(who))
+    return schemas.ActionRow.facts(visible(who, id))
+
+
+@router.post("/actions/{int:id}/outcome", response=schemas.ActionRow, tags=["actions"])
+def settle_action(request: HttpRequest, id: int, body: schemas.OutcomeIn) -> Any:
+    """What became of an action whose outcome is not known: `delivered`, `not_sent` (it is sent again) or `failed`."""
+    who = caller(request)
+    action = visible(who, id)
+    if not who.may("decide"):
+        who.need("operate")
+    fresh = who.token is None and doors.is_fresh(request)
+    decide.settle_unknown(action, by=person(who), status=body.status, note=body.note, stepped_up=fresh)
+    if action.tier == Tier.HIGH:
+        doors.use_up(request)
+    return schemas.ActionRow.facts(visible(who, id))
+
+
+@router.get("/connections", response=ConnectionPage, tags=["connections"])
+def list_connections(request: HttpRequest, filters: Query[schemas.ConnectionFilters]) -> Any:
+    caller(request).need("view")
+    return listing(request, Connection.objects.kept(), filters, schemas.ConnectionOut.of)
+
+
+@router.get("/connections/{slug}", response=schemas.ConnectionOut, tags=["connections"])
+def get_connection(request: HttpRequest, slug: str) -> Any:
+    caller(request).need("view")
+    return schemas.ConnectionOut.of(found(Connection.objects.kept(), slug=slug))
+
+
+@router.post("/connections", response={201: schemas.ConnectionOut}, tags=["connections"])
+def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
+    who = caller(request)
+    who.need_fresh_admin(request)
+    fields = body.dict(exclude={"secrets"})
+    with transaction.atomic():
+        if Connection.objects.filter(slug=body.slug).exists():
+            raise SlugTaken(slug=body.slug)
+        sealed = crypto.seal(body.secrets) if body.secrets else ""
+        row = Connection.objects.create(**fields, sealed_secrets=sealed)
+        ConfigVersion.bump()
+        Audit.write("create", row, by=who.user)
+        changed("connections", id=row.slug)
+    return Status(201, schemas.ConnectionOut.of(row))
+
+
+@router.patch("/connections/{slug}", response=schemas.ConnectionOut, tags=["connections"])
+def change_connection(request: HttpRequest, slug: str, body: schemas.ConnectionPatch) -> Any:
+    who = caller(request)
+    who.need_fresh_admin(request)
+    with transaction.atomic():
+        row = found(Connection.objects.kept().select_for_update(), slug=slug)
+        if row.version != body.version:
+            raise Stale(version=row.version)
+        row.change(by=who.user, **body.dict(exclude_unset=True, exclude={"version"}))
+        changed("connections", id=slug)
+    return schemas.ConnectionOut.of(row)
+
+
+@router.delete("/connections/{slug}", response={204: None}, tags=["connections"])
+def archive_connection(request: HttpRequest, slug: str) -> Any:
+    who = caller(request)
+    who.need_fresh_admin(request)
+    with transaction.atomic():
+        found(Connection.objects.kept().select_for_update(), slug=slug).archive(by=who.user)
+        changed("connections", id=slug)
+    return Status(204, None)
+
+
+def visible(who: Caller, id: int) -> Action:
+    """The action, or 404; who may only propose sees only what he proposed."""
+    rows = Action.objects.for_pages()
+    if not who.may("view") and not (who.token and who.may("decide")):
+        if not who.may("propose"):
+            found(rows, pk=id)
+            who.need("view")
+        rows = rows.filter(requested_by=who.user, run=None)
+    action: Action = found(rows, pk=id)
+    return action
+
+
+def may_read(who: Caller, action: Action) -> bool:
+    """Arguments are for operators, for reviewers who may decide them, and for who asked."""
+    if who.may("payloads") or who.may("decide"):
+        return True
+    if who.user is None:
+        return False
+    return action.asked_by(who.user) or (who.token is None and can(who.user, "decide"))
+
+
+def person(who: Caller) -> User:
+    """Only people decide; a service never does."""
+    if who.user is None:
+        raise Forbidden("A service cannot do that; a person must.")
+    return who.user
+
+
+def patiently(who: Caller, id: int, seconds: float) -> Action:
+    """Look at the row now and then, holding no connection to the database in between."""
+    deadline = time.monotonic() + seconds
+    action = visible(who, id)
+    while action.status == "awaiting" and (left := deadline - time.monotonic()) > 0:
+        if not connection.in_atomic_block:
+            connection.close()
+        time.sleep(min(LOOK_AGAIN, left))
+        action = visible(who, id)
+    return action

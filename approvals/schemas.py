@@ -1,0 +1,225 @@
+"""What the API takes and shows of actions and connections."""
+
+from typing import Any, ClassVar, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from approvals.errors import NotValid
+from approvals.kinds import KINDS
+from approvals.models import Action, Connection, Decision
+from project.lib.pages import Filters, Instant, Words
+from project.lib.schema import Moment
+from triggers.schemas import Name, Slug, Strict
+
+ActionStatus = Literal[
+    "awaiting",
+    "approved",
+    "delivering",
+    "unknown",
+    "delivered",
+    "failed",
+    "rejected",
+    "expired",
+    "cancelled",
+    "superseded",
+]
+
+
+class ActionFilters(Filters):
+    NAME: ClassVar[str] = "actions"
+    AT: ClassVar[str] = "created_at"
+    COLUMNS: ClassVar[dict[str, str]] = {
+        "kind": "kind",
+        "tier": "tier",
+        "status": "status",
+        "run": "run_id",
+        "requester": "requested_by__username",
+    }
+
+    kind: Words = []
+    tier: list[Literal["read", "low", "medium", "high"]] = []
+    status: list[ActionStatus] = []
+    run: list[int] = []
+    requester: Words = []
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+class ActionRow(Schema):
+    id: int
+    kind: str
+    tier: str
+    title: str
+    digest: str
+    revision: int
+    connection: str | None
+    practice: bool
+    key: str
+    status: str
+    run: int | None
+    requested_by: str | None
+    reversible: str
+    blast_radius: str
+    created_at: Moment
+    decided_at: Moment | None
+    not_before: Moment | None
+    expires_at: Moment
+    execute_by: Moment | None
+    settled_at: Moment | None
+    needed: int
+    given: int
+
+    @classmethod
+    def facts(cls, action: Action) -> dict[str, Any]:
+        links = {
+            "connection": action.connection.slug if action.connection else None,
+            "practice": action.is_practice,
+            "run": action.run_id,
+            "requested_by": action.requested_by.username if action.requested_by else None,
+        }
+        own = {name: getattr(action, name) for name in set(cls.model_fields) - set(links)}
+        return {**own, **links}
+
+
+class DecisionOut(Schema):
+    by: str
+    verdict: str
+    digest: str
+    revision: int
+    reason: str
+    channel: str
+    at: Moment
+
+    @classmethod
+    def of(cls, decision: Decision) -> dict[str, Any]:
+        own = {name: getattr(decision, name) for name in set(cls.model_fields) - {"by"}}
+        return {**own, "by": decision.by.username}
+
+
+class AttemptOut(Schema):
+    number: int
+    key_sent: str
+    outcome: str
+    started_at: Moment
+    ended_at: Moment | None
+    error: Any = None
+
+
+class ActionOut(ActionRow):
+    """What is about to happen, or did. Who may not read it gets null for everything from `arguments` on."""
+
+    reason: str
+    reason_code: str
+    policy: str
+    reviewers: list[str]
+    requester_chain: list[int]
+    decisions: list[DecisionOut]
+    attempts: list[AttemptOut]
+    error: Any = None
+    arguments: dict[str, Any] | None = None
+    canonical: str | None = None
+    preview: list[dict[str, Any]] | None = None
+    evidence: list[dict[str, Any]] | None = None
+    result: Any = None
+
+    @classmethod
+    def of(cls, action: Action, *, reviewers: list[str], arguments: bool) -> dict[str, Any]:
+        facts = ActionRow.facts(action)
+        for name in ("reason", "reason_code", "policy", "requester_chain", "error"):
+            facts[name] = getattr(action, name)
+        facts |= {
+            "reviewers": reviewers,
+            "decisions": [DecisionOut.of(row) for row in action.decisions.select_related("by").order_by("pk")],
+            "attempts": list(action.attempts.order_by("number")),
+        }
+        return facts | (readable(action) if arguments else {})
+
+
+def readable(action: Action) -> dict[str, Any]:
+    own = {name: getattr(action, name) for name in ("arguments", "canonical", "evidence", "result")}
+    return {**own, "preview": preview_of(action)}
+
+
+def preview_of(action: Action) -> list[dict[str, str]]:
+    """The kind's own words; empty when no code knows the kind, or these arguments, any more."""
+    kind = KINDS.get(action.kind)
+    try:
+        return kind.preview(kind.read(action.arguments)) if kind else []
+    except NotValid:
+        return []
+
+
+class DecisionIn(Schema):
+    """A verdict about what was seen. Its members are judged last, after whoever may speak and what still waits."""
+
+    verdict: str = ""
+    digest: str = ""
+    revision: int = 0
+    reason: str = ""
+    arguments: dict[str, Any] | None = None
+    answer: Any = None
+
+
+class SaidOut(Schema):
+    id: int
+    status: str
+    digest: str
+    revision: int
+    needed: int
+    given: int
+
+
+class CancelIn(Strict):
+    reason: str = Field("", max_length=2000)
+
+
+class OutcomeIn(Strict):
+    status: str
+    note: str = Field("", max_length=2000)
+
+
+# --- connections ---
+
+
+class ConnectionFilters(Filters):
+    NAME: ClassVar[str] = "connections"
+    COLUMNS: ClassVar[dict[str, str]] = {"system": "system"}
+
+    system: Words = []
+
+
+class ConnectionFields(Strict):
+    name: str = Field("", max_length=200)
+    config: dict[str, Any] = {}
+    secrets: dict[Name, str] = {}
+    practice: bool = False
+
+
+class ConnectionIn(ConnectionFields):
+    slug: Slug
+    system: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")
+
+
+class ConnectionPatch(ConnectionFields):
+    version: int
+
+
+class ConnectionOut(Schema):
+    """`secrets` names what is kept; the values cannot be read back."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    slug: str
+    name: str
+    system: str
+    config: dict[str, Any]
+    secrets: list[str]
+    practice: bool
+    version: int
+    created_at: Moment
+
+    @classmethod
+    def of(cls, row: Connection) -> dict[str, Any]:
+        own = {name: getattr(row, name) for name in set(cls.model_fields) - {"secrets"}}
+        return {**own, "secrets": row.secret_names}

@@ -1,0 +1,172 @@
+"""The API: who is let in, how refusals are told, and where each app's operations hang."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import authenticate
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI, Schema, Status
+from ninja.errors import HttpError, ValidationError
+from ninja.parser import Parser
+from ninja.types import DictStrAny
+
+from approvals.api import router as approvals_router
+from project.lib import stream, strict_json
+from project.lib.problem import Problem
+from project.lib.schema import NotFound, Rfc3339Encoder
+from project.lib.states import IllegalMove
+from project.people import doors
+from project.people.auth import SIGNED_IN, Forbidden, NotSignedIn, caller
+from triggers.api import router as machine_router
+from triggers.api_config import router as config_router
+from triggers.errors import NotValid
+
+MOST_ERRORS = 20  # named in one answer
+
+
+class BadValue(Problem):
+    """A value in the address makes no sense."""
+
+    code = "bad_value"
+    http = 400
+
+
+class TooBig(Problem):
+    """The body is too large."""
+
+    code = "too_large"
+    http = 413
+
+
+class Moved(Problem):
+    """Somebody else was first; load it again."""
+
+    code = "moved"
+    http = 409
+
+
+class NotConfirmed(Problem):
+    """That is not your password."""
+
+    code = "not_confirmed"
+    http = 403
+
+
+class StrictParser(Parser):
+    """Bodies that every database can store."""
+
+    def parse_body(self, request: HttpRequest) -> DictStrAny:
+        body: DictStrAny = strict_json.loads(request.body)
+        return body
+
+
+api = NinjaAPI(
+    title="Nightdesk",
+    version="1",
+    description="Events in, durable runs, actions that wait for a nod. Refusals are RFC 9457 problems.",
+    auth=SIGNED_IN,
+    parser=StrictParser(),
+    docs_url="/docs",
+    openapi_url="/openapi.json",
+    urls_namespace="api",
+)
+api.add_router("", machine_router)
+api.add_router("", config_router)
+api.add_router("", approvals_router)
+
+
+class LiveOut(Schema):
+    seq: str
+    changes: list[dict[str, Any]]
+    resync: bool
+
+
+class StepUpIn(Schema):
+    password: str = ""
+    code: str = ""
+
+
+@api.get("/live", response=LiveOut, tags=["live"])
+def live(request: HttpRequest, since: str = "") -> Any:
+    """What changed after `since`, by topic and id; `resync` means: load everything again."""
+    caller(request).need("view")
+    news = stream.news(since)
+    return {"seq": news.seq, "changes": news.changes, "resync": news.resync}
+
+
+@api.post("/step-up", response={204: None}, tags=["people"])
+def step_up(request: HttpRequest, body: StepUpIn) -> Any:
+    """Prove again who you are: good for five minutes and one decision on a high action."""
+    who = caller(request)
+    if who.token is not None or who.user is None:
+        raise Forbidden("A token cannot step up; a person in a browser can.")
+    if body.code:
+        raise NotValid("No second factor is enrolled; send the password.", field="code")
+    if authenticate(request, username=who.user.username, password=body.password) != who.user:
+        raise NotConfirmed
+    doors.step_up(request)
+    return Status(204, None)
+
+
+def answer(problem: Problem, **more: Any) -> HttpResponse:
+    body = {**problem.body(), **more}
+    headers = {"WWW-Authenticate": 'Bearer realm="nightdesk"'} if problem.http == 401 else None
+    return JsonResponse(
+        body,
+        encoder=Rfc3339Encoder,
+        status=problem.http,
+        content_type="application/problem+json",
+        headers=headers,
+    )
+
+
+@api.exception_handler(Problem)
+def told(request: HttpRequest, problem: Problem) -> HttpResponse:
+    response = answer(problem)
+    if "retry_after" in problem.facts:
+        response["Retry-After"] = str(problem.facts["retry_after"])
+    return response
+
+
+@api.exception_handler(IllegalMove)
+def moved(request: HttpRequest, error: IllegalMove) -> HttpResponse:
+    return answer(Moved())
+
+
+@api.exception_handler(Http404)
+def missing(request: HttpRequest, error: Http404) -> HttpResponse:
+    return answer(NotFound())
+
+
+@api.exception_handler(PermissionDenied)
+def denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+    return answer(Forbidden())
+
+
+@api.exception_handler(RequestDataTooBig)
+def too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+    return answer(TooBig(limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE))
+
+
+@api.exception_handler(HttpError)
+def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
+    kinds: dict[int, type[Problem]] = {401: NotSignedIn, 403: Forbidden, 404: NotFound}
+    kind = kinds.get(error.status_code, strict_json.NotParsable)
+    return answer(kind() if error.status_code in kinds else kind(str(error)))
+
+
+@api.exception_handler(ValidationError)
+def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    """What pydantic found: in the address 400, in the body 422; each with the name of the member."""
+    found = [(tuple(item["loc"]), str(item["msg"]).removeprefix("Value error, ")) for item in error.errors]
+    in_body = any(place and place[0] in ("body", "form", "file") for place, _ in found)
+    errors = [{"field": ".".join(map(str, place[2:] or place[1:])), "message": said} for place, said in found]
+    first = errors[0]
+    problem = (NotValid if in_body else BadValue)(f"{first['field']}: {first['message']}", field=first["field"])
+    return answer(problem, errors=errors[:MOST_ERRORS])
+
+
+def no_such_address(request: HttpRequest, rest: str = "") -> HttpResponse:
+    """Whatever else is asked for under /api/."""
+    return answer(NotFound("There is no such address in the API."))

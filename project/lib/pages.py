@@ -1,0 +1,99 @@
+"""Lists in pages by key: newest first, no row twice and none left out while others come and go."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
+
+from django.core.signing import BadSignature, Signer
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from ninja import Schema
+from pydantic import BeforeValidator, Field
+
+from project.lib.problem import Problem
+
+
+class BadCursor(Problem):
+    """This cursor is not one of ours, or belongs to another list."""
+
+    code = "bad_cursor"
+    http = 400
+
+
+class UnknownFilter(Problem):
+    """This list has no such filter."""
+
+    code = "unknown_filter"
+    http = 400
+
+
+def moment(value: Any) -> Any:
+    """A point in time with its zone; a `+` that arrived as a space is named, not guessed."""
+    if not isinstance(value, str):
+        return value
+    if " " in value:
+        raise ValueError("a `+` in an address must be written %2B")
+    read = datetime.fromisoformat(value)
+    if read.tzinfo is None:
+        raise ValueError("a time needs its zone, such as 2026-01-01T00:00:00Z")
+    return read
+
+
+def word(value: Any) -> Any:
+    if isinstance(value, str) and "\x00" in value:
+        raise ValueError("NUL is no character of a filter")
+    return value
+
+
+Instant = Annotated[datetime, BeforeValidator(moment)]
+Word = Annotated[str, BeforeValidator(word)]
+Words = list[Word]
+
+
+class Filters(Schema):
+    """What every list takes. A subclass adds its filters and says which column each of them asks."""
+
+    NAME: ClassVar[str] = ""
+    COLUMNS: ClassVar[dict[str, str]] = {}  # filter -> column, any of the values given
+    AT: ClassVar[str] = ""  # the column of `since` (from then on) and `until` (before)
+
+    limit: int = Field(50, ge=1, le=200)
+    after: Word = ""
+
+    def narrow(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """`rows` with every filter that was given."""
+        given = {column: getattr(self, name) for name, column in self.COLUMNS.items() if getattr(self, name)}
+        rows = rows.filter(**{f"{column}__in": values for column, values in given.items()})
+        if since := getattr(self, "since", None):
+            rows = rows.filter(**{f"{self.AT}__gte": since})
+        if until := getattr(self, "until", None):
+            rows = rows.filter(**{f"{self.AT}__lt": until})
+        return rows
+
+
+def listing(request: HttpRequest, rows: QuerySet[Any], filters: Filters, show: Callable[[Any], Any]) -> dict[str, Any]:
+    """`{items, next}`; `next` is the cursor of the following page, None on the last one."""
+    unknown = sorted(set(request.GET) - set(type(filters).model_fields))
+    if unknown:
+        raise UnknownFilter(f"This list has no filter `{unknown[0]}`.", filter=unknown[0])
+    rows = filters.narrow(rows)
+    if filters.after:
+        rows = rows.filter(pk__lt=position(filters.NAME, filters.after))
+    found = list(rows.order_by("-pk")[: filters.limit + 1])
+    shown, more = found[: filters.limit], len(found) > filters.limit
+    return {"items": [show(row) for row in shown], "next": cursor(filters.NAME, shown[-1].pk) if more else None}
+
+
+def cursor(name: str, key: int) -> str:
+    return signer(name).sign(str(key))
+
+
+def position(name: str, text: str) -> int:
+    try:
+        return int(signer(name).unsign(text))
+    except BadSignature as error:
+        raise BadCursor from error
+
+
+def signer(name: str) -> Signer:
+    return Signer(salt=f"page:{name}", sep="~")

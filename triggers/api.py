@@ -1,0 +1,131 @@
+"""Events, runs and dead letters over HTTP: the same verbs as on the pages."""
+
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from ninja import Query, Router, Schema, Status
+
+from project.lib.pages import listing
+from project.lib.schema import NotFound
+from project.people.auth import caller
+from triggers import redrive, schemas
+from triggers.errors import NotValid
+from triggers.models import DeadLetter, Event, Run, Trigger
+
+router = Router()
+
+
+class EventPage(Schema):
+    items: list[schemas.EventRow]
+    next: str | None
+
+
+class RunPage(Schema):
+    items: list[schemas.RunRow]
+    next: str | None
+
+
+class LetterPage(Schema):
+    items: list[schemas.LetterOut]
+    next: str | None
+
+
+@router.get("/events", response=EventPage, tags=["events"])
+def list_events(request: HttpRequest, filters: Query[schemas.EventFilters]) -> Any:
+    caller(request).need("view")
+    rows = Event.objects.without_payload()
+    if filters.q:
+        rows = rows.filter(Q(type__contains=filters.q) | Q(subject__contains=filters.q) | Q(ce_id=filters.q))
+    return listing(request, rows, filters, schemas.EventRow.facts)
+
+
+@router.get("/events/{int:seq}", response=schemas.EventOut, tags=["events"])
+def get_event(request: HttpRequest, seq: int) -> Any:
+    who = caller(request)
+    who.need("view")
+    return schemas.EventOut.of(found(Event.objects.all(), pk=seq), payload=who.may("payloads"))
+
+
+@router.post("/events/{int:seq}/run-again", response={201: schemas.RunRow}, tags=["events"])
+def run_event_again(request: HttpRequest, seq: int, body: schemas.RunAgainIn) -> Any:
+    who = caller(request)
+    who.need("operate")
+    event = found(Event.objects.all(), pk=seq)
+    trigger = Trigger.objects.kept().filter(slug=body.trigger).first()
+    if trigger is None:
+        raise NotValid(f"There is no trigger `{body.trigger}`.", field="trigger")
+    run = redrive.run_event_again(event, trigger, by=who.user)
+    return Status(201, schemas.RunRow.facts(run))
+
+
+@router.get("/runs", response=RunPage, tags=["runs"])
+def list_runs(request: HttpRequest, filters: Query[schemas.RunFilters]) -> Any:
+    caller(request).need("view")
+    rows = Run.objects.select_related("trigger").defer("result_json", "data_json", "error")
+    return listing(request, rows, filters, schemas.RunRow.facts)
+
+
+@router.get("/runs/{int:id}", response=schemas.RunOut, tags=["runs"])
+def get_run(request: HttpRequest, id: int) -> Any:
+    who = caller(request)
+    who.need("view")
+    return schemas.RunOut.of(found(Run.objects.select_related("trigger"), pk=id), payload=who.may("payloads"))
+
+
+@router.post("/runs/{int:id}/cancel", response={200: schemas.RunRow, 202: schemas.CancelOut}, tags=["runs"])
+def cancel_run(request: HttpRequest, id: int) -> Any:
+    """200 when it ended at once, 202 when a worker holds it and will stop at its next step."""
+    who = caller(request)
+    who.need("operate")
+    run = found(Run.objects.all(), pk=id)
+    if not redrive.cancel(run, by=who.user):
+        return Status(202, {"cancel_requested": True})
+    return Status(200, schemas.RunRow.facts(found(Run.objects.all(), pk=id)))
+
+
+@router.post("/runs/{int:id}/rerun", response={201: schemas.RunRow}, tags=["runs"])
+def rerun(request: HttpRequest, id: int, body: schemas.RerunIn) -> Any:
+    who = caller(request)
+    who.need("operate")
+    run = found(Run.objects.all(), pk=id)
+    new = redrive.rerun(run, by=who.user, from_step=body.from_step, reason=body.reason, send_again=body.send_again)
+    return Status(201, schemas.RunRow.facts(new))
+
+
+@router.get("/dead-letters", response=LetterPage, tags=["dead letters"])
+def list_letters(request: HttpRequest, filters: Query[schemas.LetterFilters]) -> Any:
+    caller(request).need("view")
+    return listing(request, DeadLetter.objects.all(), filters, schemas.LetterOut.of)
+
+
+@router.get("/dead-letters/{int:id}", response=schemas.LetterOut, tags=["dead letters"])
+def get_letter(request: HttpRequest, id: int) -> Any:
+    caller(request).need("view")
+    return schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id))
+
+
+@router.post("/dead-letters/{int:id}/redrive", response={201: schemas.RunRow}, tags=["dead letters"])
+def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn) -> Any:
+    who = caller(request)
+    who.need("operate")
+    letter = found(DeadLetter.objects.all(), pk=id)
+    run = redrive.redrive(letter, by=who.user, data=body.data, from_=body.from_, send_again=body.send_again)
+    return Status(201, schemas.RunRow.facts(run))
+
+
+@router.post("/dead-letters/{int:id}/dismiss", response=schemas.LetterOut, tags=["dead letters"])
+def dismiss_letter(request: HttpRequest, id: int, body: schemas.DismissIn) -> Any:
+    who = caller(request)
+    who.need("operate")
+    letter = found(DeadLetter.objects.all(), pk=id)
+    redrive.dismiss(letter, by=who.user, reason=body.reason)
+    return schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id))
+
+
+def found(rows: QuerySet[Any], **key: Any) -> Any:
+    """The one row with this key, or 404."""
+    row = rows.filter(**key).first()
+    if row is None:
+        raise NotFound
+    return row

@@ -1,0 +1,154 @@
+"""Sources, triggers and the switch over HTTP."""
+
+from typing import Any
+
+from django.db import transaction
+from django.http import HttpRequest
+from ninja import Query, Router, Schema, Status
+
+from project.lib import clock
+from project.lib.live import changed
+from project.lib.pages import listing
+from project.people.auth import Caller, caller
+from triggers import configure, schemas
+from triggers.api import found
+from triggers.errors import NotValid
+from triggers.models import Audit, ConfigVersion, Source, Switch, Trigger
+
+router = Router()
+
+
+class SourcePage(Schema):
+    items: list[schemas.SourceOut]
+    next: str | None
+
+
+class RefusalPage(Schema):
+    items: list[schemas.RefusalOut]
+    next: str | None
+
+
+class TriggerPage(Schema):
+    items: list[schemas.TriggerOut]
+    next: str | None
+
+
+@router.get("/sources", response=SourcePage, tags=["sources"])
+def list_sources(request: HttpRequest, filters: Query[schemas.SourceFilters]) -> Any:
+    caller(request).need("view")
+    return listing(request, Source.objects.kept(), filters, schemas.SourceOut.of)
+
+
+@router.get("/sources/{slug}", response=schemas.SourceOut, tags=["sources"])
+def get_source(request: HttpRequest, slug: str) -> Any:
+    caller(request).need("view")
+    return schemas.SourceOut.of(found(Source.objects.kept(), slug=slug))
+
+
+@router.post("/sources", response={201: schemas.SourceOut}, tags=["sources"])
+def make_source(request: HttpRequest, body: schemas.SourceIn) -> Any:
+    who = may_configure(request, secrets=bool(body.secrets))
+    fields = body.dict(exclude={"slug", "secrets"})
+    source = configure.make_source(by=who.user, slug=body.slug, secrets=secrets_of(body), **named(fields))
+    return Status(201, schemas.SourceOut.of(source))
+
+
+@router.patch("/sources/{slug}", response=schemas.SourceOut, tags=["sources"])
+def change_source(request: HttpRequest, slug: str, body: schemas.SourcePatch) -> Any:
+    who = may_configure(request, secrets="secrets" in body.model_fields_set)
+    source = found(Source.objects.kept(), slug=slug)
+    fields = body.dict(exclude_unset=True, exclude={"version", "secrets"})
+    if "secrets" in body.model_fields_set:
+        fields["secrets"] = secrets_of(body)
+    changed_row = configure.change_source(source, by=who.user, version=body.version, **fields)
+    return schemas.SourceOut.of(changed_row)
+
+
+@router.delete("/sources/{slug}", response={204: None}, tags=["sources"])
+def archive_source(request: HttpRequest, slug: str) -> Any:
+    who = may_configure(request)
+    with transaction.atomic():
+        found(Source.objects.kept().select_for_update(), slug=slug).archive(by=who.user)
+        changed("sources", id=slug)
+    return Status(204, None)
+
+
+@router.get("/sources/{slug}/refusals", response=RefusalPage, tags=["sources"])
+def list_refusals(request: HttpRequest, slug: str, filters: Query[schemas.RefusalFilters]) -> Any:
+    who = caller(request)
+    who.need("view")
+    rows = found(Source.objects.kept(), slug=slug).refusals.all()
+    payload = who.may("payloads")
+    return listing(request, rows, filters, lambda row: schemas.RefusalOut.of(row, payload=payload))
+
+
+@router.get("/triggers", response=TriggerPage, tags=["triggers"])
+def list_triggers(request: HttpRequest, filters: Query[schemas.TriggerFilters]) -> Any:
+    caller(request).need("view")
+    return listing(request, Trigger.objects.kept(), filters, schemas.TriggerOut.of)
+
+
+@router.get("/triggers/{slug}", response=schemas.TriggerOut, tags=["triggers"])
+def get_trigger(request: HttpRequest, slug: str) -> Any:
+    caller(request).need("view")
+    return schemas.TriggerOut.of(found(Trigger.objects.kept(), slug=slug), health=True)
+
+
+@router.post("/triggers", response={201: schemas.TriggerOut}, tags=["triggers"])
+def make_trigger(request: HttpRequest, body: schemas.TriggerIn) -> Any:
+    who = may_configure(request)
+    fields = body.dict(exclude={"slug"})
+    trigger = configure.make_trigger(by=who.user, slug=body.slug, **named(fields))
+    return Status(201, schemas.TriggerOut.of(trigger))
+
+
+@router.patch("/triggers/{slug}", response=schemas.TriggerOut, tags=["triggers"])
+def change_trigger(request: HttpRequest, slug: str, body: schemas.TriggerPatch) -> Any:
+    who = may_configure(request)
+    trigger = found(Trigger.objects.kept(), slug=slug)
+    fields = body.dict(exclude_unset=True, exclude={"version"})
+    changed_row = configure.change_trigger(trigger, by=who.user, version=body.version, **fields)
+    return schemas.TriggerOut.of(changed_row)
+
+
+@router.delete("/triggers/{slug}", response={204: None}, tags=["triggers"])
+def archive_trigger(request: HttpRequest, slug: str) -> Any:
+    who = may_configure(request)
+    with transaction.atomic():
+        found(Trigger.objects.kept().select_for_update(of=("self",)), slug=slug).archive(by=who.user)
+        changed("triggers", id=slug)
+    return Status(204, None)
+
+
+@router.post("/switch", response=schemas.SwitchOut, tags=["switch"])
+def switch(request: HttpRequest, body: schemas.SwitchIn) -> Any:
+    """Pause or open everything, or one handler, kind or source. Decisions stay possible, nothing is lost."""
+    who = caller(request)
+    who.need("operate")
+    if (body.scope == "all") == bool(body.name):
+        raise NotValid("`all` has no name; a handler, kind or source has one.", field="name")
+    with transaction.atomic():
+        now = {"paused": body.paused, "reason": body.reason, "by": who.user, "at": clock.now()}
+        row, _ = Switch.objects.update_or_create(scope=body.scope, name=body.name, defaults=now)
+        ConfigVersion.bump()
+        Audit.write("pause" if body.paused else "resume", row, by=who.user, reason=body.reason)
+        changed("home")
+    return row
+
+
+def may_configure(request: HttpRequest, *, secrets: bool = False) -> Caller:
+    """An admin; with secrets an admin in person, freshly signed in."""
+    who = caller(request)
+    who.need("configure")
+    if secrets:
+        who.need_fresh_admin(request)
+    return who
+
+
+def named(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without the empty name, for which the slug stands in."""
+    return fields if fields.get("name") else {name: value for name, value in fields.items() if name != "name"}
+
+
+def secrets_of(body: schemas.SourceIn | schemas.SourcePatch) -> list[dict[str, Any]]:
+    return [secret.model_dump(mode="json", exclude_none=True) for secret in body.secrets]

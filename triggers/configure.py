@@ -1,0 +1,145 @@
+"""What a source or a trigger must be before it is saved; the API and the forms ask the same two functions."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from pydantic import ValidationError
+
+from project.lib import crypto
+from project.lib.live import changed
+from triggers import registry
+from triggers.errors import BadFilter, NotValid, NotYet, SlugTaken, Stale
+from triggers.limits import read_limits
+from triggers.matching import compile_filter, compile_pattern
+from triggers.models import Audit, ConfigVersion, Source, Trigger
+from triggers.sources.schedule import parse_schedule
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+INNER = ("/approvals", "/nightdesk", "*")  # what a trigger may listen to beside the sources
+ONE_AT_A_TIME = {"limit": 1, "when_busy": "skip", "waiting_counts": True}
+
+
+def make_source(*, by: "User | None", slug: str, **fields: Any) -> Source:
+    """Save a new source. Raises NotValid, NotYet, SlugTaken."""
+    fields = checked_source(fields, slug=slug)
+    secrets = fields.pop("secrets", None)
+    with transaction.atomic():
+        if Source.objects.filter(slug=slug).exists():
+            raise SlugTaken(slug=slug)
+        source = Source(slug=slug, **fields)
+        source.sealed_secrets = crypto.seal(secrets) if secrets else ""
+        source.save()
+        ConfigVersion.bump()
+        Audit.write("create", source, by=by)
+        changed("sources", id=slug)
+    return source
+
+
+def change_source(source: Source, *, by: "User | None", version: int, **fields: Any) -> Source:
+    """Write `fields` when `version` is still the row's. Raises Stale, NotValid, NotYet."""
+    with transaction.atomic():
+        source = Source.objects.select_for_update().get(pk=source.pk)
+        refuse_stale(source.version, version)
+        given = {"kind": source.kind, "provider": source.provider, "config": source.config, **fields}
+        complete = checked_source(given, slug=source.slug)
+        source.change(by=by, **{name: complete[name] for name in fields})
+        changed("sources", id=source.slug)
+    return source
+
+
+def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
+    kind = fields.get("kind")
+    if kind not in Source.KINDS:
+        raise NotYet(f"Sources of kind `{kind}` are not built yet; there are {', '.join(Source.KINDS)}.", field="kind")
+    if kind == "schedule":
+        parse_schedule(fields.get("config") or {})
+    if fields.get("idempotency_key"):
+        named("idempotency_key", compile_filter, fields["idempotency_key"])
+    fields.setdefault("name", slug)
+    fields["types"] = [
+        named("types", compile_pattern, text) for text in fields.get("types") or default_types(fields, slug)
+    ]
+    return fields
+
+
+def default_types(fields: Mapping[str, Any], slug: str) -> list[str]:
+    provider = str(fields.get("provider") or "")
+    return [
+        "**"
+        if provider in ("generic", "custom", "none") or fields["kind"] == "cloudevents"
+        else f"{provider or slug}.**"
+    ]
+
+
+def make_trigger(*, by: "User | None", slug: str, **fields: Any) -> Trigger:
+    """Save a new trigger. Raises NotValid, BadFilter, NotYet, SlugTaken."""
+    fields = checked_trigger(fields)
+    fields.setdefault("name", slug)
+    with transaction.atomic():
+        if Trigger.objects.filter(slug=slug).exists():
+            raise SlugTaken(slug=slug)
+        trigger = Trigger.objects.create(slug=slug, owner=by, changed_by=by, **fields)
+        ConfigVersion.bump()
+        Audit.write("create", trigger, by=by)
+        changed("triggers", id=slug)
+    return trigger
+
+
+def change_trigger(trigger: Trigger, *, by: "User | None", version: int, **fields: Any) -> Trigger:
+    """Write `fields` when `version` is still the row's. Raises Stale, NotValid, BadFilter, NotYet."""
+    with transaction.atomic():
+        trigger = Trigger.objects.select_for_update(of=("self",)).get(pk=trigger.pk)
+        refuse_stale(trigger.version, version)
+        before = {"source": trigger.source, "handler": trigger.handler, "config": trigger.config}
+        complete = checked_trigger({**before, "limits": trigger.limits, **fields})
+        written = {*fields, "filter_plan"} if "filter" in fields else set(fields)
+        trigger.change(by=by, **{name: complete[name] for name in written})
+        changed("triggers", id=trigger.slug)
+    return trigger
+
+
+def checked_trigger(fields: dict[str, Any]) -> dict[str, Any]:
+    source = Source.objects.kept().filter(slug=fields["source"]).first()
+    if source is None and fields["source"] not in INNER:
+        raise NotValid(f"There is no source `{fields['source']}`.", field="source")
+    if "type_pattern" in fields:
+        fields["type_pattern"] = named("type_pattern", compile_pattern, fields["type_pattern"])
+    if "filter" in fields:
+        plan = named("filter", compile_filter, fields["filter"])
+        fields["filter_plan"], fields["filter"] = plan, plan["text"]
+    check_handler(fields["handler"], fields.get("config") or {})
+    limits = read_limits(fields.get("limits") or {})
+    if source is not None and source.kind == "schedule":
+        limits.setdefault("concurrency", ONE_AT_A_TIME)
+    fields["limits"] = limits
+    return fields
+
+
+def check_handler(name: str, config: dict[str, Any]) -> None:
+    handler = registry.HANDLERS.get(name)
+    if handler is None:
+        raise NotValid(f"No code is registered as handler `{name}`.", field="handler", known=sorted(registry.HANDLERS))
+    if handler.config is None:
+        return
+    try:
+        handler.config.model_validate(config)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise NotValid(f"{where}: {first['msg']}", field="config") from error
+
+
+def named(field: str, check: Any, value: Any) -> Any:
+    """`check(value)`, with the name of the field in the refusal."""
+    try:
+        return check(value)
+    except BadFilter as refused:
+        raise BadFilter(refused.detail, field=field) from refused
+
+
+def refuse_stale(now: int, read: int) -> None:
+    if now != read:
+        raise Stale(version=now)

@@ -1,0 +1,450 @@
+"""What the API takes and shows of the machine's rows."""
+
+import base64
+from typing import Annotated, Any, ClassVar, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from project.lib.pages import Filters, Instant, Words
+from project.lib.schema import Moment
+from triggers.models import DeadLetter, Event, Refusal, Run, Source, Step, Trigger
+from triggers.models.run import ENDED
+
+Slug = Annotated[str, Field(pattern=r"^[-a-zA-Z0-9_]{1,64}$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+EventStatus = Literal["accepted", "routed", "ignored", "suppressed", "stopped", "invalid"]
+RunStatus = Literal["queued", "running", "waiting", "retrying", "blocked", "succeeded", "dead", "cancelled"]
+LetterStatus = Literal["open", "redriven", "dismissed"]
+MOST_COUNTED = 10_000  # rows of one trigger that its health counts
+
+
+class Strict(Schema):
+    """A body in which an unknown member is a mistake, not a wish that is silently dropped."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+# --- events ---
+
+
+class EventFilters(Filters):
+    NAME: ClassVar[str] = "events"
+    AT: ClassVar[str] = "received_at"
+    COLUMNS: ClassVar[dict[str, str]] = {
+        "source": "source_slug",
+        "type": "type",
+        "subject": "subject",
+        "status": "status",
+    }
+
+    source: Words = []
+    type: Words = []
+    subject: Words = []
+    status: list[EventStatus] = []
+    since: Instant | None = None
+    until: Instant | None = None
+    q: str = Field("", max_length=200)
+
+
+class EventRow(Schema):
+    """An event without its payload. `id` and `ce_source` are the sender's, `seq` and `source` are the desk's."""
+
+    seq: int
+    id: str
+    specversion: str = "1.0"
+    source: str
+    ce_source: str
+    type: str
+    subject: str
+    time: Moment | None
+    datacontenttype: str
+    dataschema: str
+    severity: str
+    traceparent: str
+    correlationid: str
+    hops: int
+    received_at: Moment
+    status: str
+    duplicates: int
+
+    @classmethod
+    def facts(cls, event: Event) -> dict[str, Any]:
+        same = set(cls.model_fields) - {"seq", "id", "source", "specversion"}
+        facts = {name: getattr(event, name) for name in same if hasattr(event, name)}
+        return {**facts, "seq": event.pk, "id": event.ce_id, "source": event.source_slug}
+
+
+class EventOut(EventRow):
+    """`data`, `raw` (base64), `headers` and the details of outcomes are null without the right to see payloads."""
+
+    data: Any = None
+    raw: str | None = None
+    headers: dict[str, Any] | None = None
+    sanitized: int
+    idempotencykey: str
+    outcomes: list[dict[str, Any]]
+    runs: list[int]
+    repeats: list[dict[str, Any]]
+    emitted_by: int | None
+
+    @classmethod
+    def of(cls, event: Event, *, payload: bool) -> dict[str, Any]:
+        facts = EventRow.facts(event)
+        if payload:
+            raw = base64.b64encode(bytes(event.raw)).decode() if event.raw is not None else None
+            facts |= {"data": event.data, "raw": raw, "headers": event.headers}
+        repeats = Refusal.objects.filter(event=event.pk, reason__in=["duplicate", "same_body"]).order_by("-pk")[:100]
+        return facts | {
+            "sanitized": event.sanitized,
+            "idempotencykey": event.idempotencykey,
+            "outcomes": [shown_outcome(outcome, payload) for outcome in event.outcomes],
+            "runs": list(event.runs.order_by("pk").values_list("pk", flat=True)),
+            "repeats": [{"id": row.pk, "at": row.at, "reason": row.reason} for row in repeats],
+            "emitted_by": event.emitted_by,
+        }
+
+
+def shown_outcome(outcome: dict[str, Any], payload: bool) -> dict[str, Any]:
+    """The detail quotes values of the payload, so it is hidden with it."""
+    return outcome if payload else {name: value for name, value in outcome.items() if name != "detail"}
+
+
+class RunAgainIn(Strict):
+    trigger: Slug
+
+
+# --- runs ---
+
+
+class RunFilters(Filters):
+    NAME: ClassVar[str] = "runs"
+    AT: ClassVar[str] = "queued_at"
+    COLUMNS: ClassVar[dict[str, str]] = {
+        "handler": "handler",
+        "trigger": "trigger__slug",
+        "status": "status",
+        "event": "event_id",
+    }
+
+    handler: Words = []
+    trigger: Words = []
+    status: list[RunStatus] = []
+    event: list[int] = []
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+class RunRow(Schema):
+    id: int
+    status: str
+    reason: str
+    handler: str
+    version: str
+    trigger: str | None
+    event: int
+    attempt: int
+    crashes: int
+    queued_at: Moment
+    started_at: Moment | None
+    finished_at: Moment | None
+    waiting_for: str
+    wake_at: Moment | None
+    rerun_of: int | None
+
+    @classmethod
+    def facts(cls, run: Run) -> dict[str, Any]:
+        other = {"version", "trigger", "event", "rerun_of"}
+        facts = {name: getattr(run, name) for name in set(cls.model_fields) - other if hasattr(run, name)}
+        trigger = run.trigger.slug if run.trigger else None
+        links = {"trigger": trigger, "event": run.event_id, "rerun_of": run.rerun_of_id}
+        return {**facts, **links, "version": run.handler_version}
+
+
+class StepOut(Schema):
+    name: str
+    kind: str
+    status: str
+    attempt: int
+    started_at: Moment
+    finished_at: Moment | None
+    result: Any = None
+    error: Any = None
+
+    @classmethod
+    def of(cls, step: Step, *, payload: bool) -> dict[str, Any]:
+        facts = {name: getattr(step, name) for name in cls.model_fields if name != "result"}
+        return {**facts, "result": step.result if payload else None}
+
+
+class RunOut(RunRow):
+    """Results of the run and of its steps are null without the right to see payloads."""
+
+    result: Any = None
+    error: Any = None
+    steps: list[StepOut]
+    actions: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, run: Run, *, payload: bool) -> dict[str, Any]:
+        actions = getattr(run, "actions")  # noqa: B009 -- the other end of a link from the layer above
+        return RunRow.facts(run) | {
+            "result": run.result if payload else None,
+            "error": run.error,
+            "steps": [StepOut.of(step, payload=payload) for step in run.steps.order_by("seq")],
+            "actions": list(actions.order_by("pk").values("id", "kind", "tier", "title", "status")),
+        }
+
+
+class CancelOut(Schema):
+    cancel_requested: bool
+
+
+class RerunIn(Strict):
+    from_step: str | None = None
+    reason: str = Field("", max_length=2000)
+    send_again: list[str] = []
+
+
+# --- dead letters ---
+
+
+class LetterFilters(Filters):
+    NAME: ClassVar[str] = "dead-letters"
+    AT: ClassVar[str] = "last_at"
+    COLUMNS: ClassVar[dict[str, str]] = {"kind": "kind", "fingerprint": "fingerprint", "status": "status"}
+
+    kind: list[Literal["run", "action", "event"]] = []
+    fingerprint: Words = []
+    status: list[LetterStatus] = []
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+class LetterOut(Schema):
+    id: int
+    kind: str
+    fingerprint: str
+    handler: str
+    error: dict[str, Any]
+    attempts: int
+    first_at: Moment
+    last_at: Moment
+    status: str
+    subject: str
+    reason: str
+    redriven_as: int | None
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> dict[str, Any]:
+        facts = {name: getattr(letter, name) for name in set(cls.model_fields) - {"subject", "redriven_as"}}
+        rows = {"run": letter.run_id, "action": letter.action_id, "event": letter.event_id}
+        subject = f"{letter.kind}s/{rows.get(letter.kind)}"
+        return {**facts, "subject": subject, "redriven_as": letter.redriven_as_id}
+
+
+class RedriveIn(Strict):
+    data: Any = None
+    from_: Literal["failed_step", "start"] = Field("failed_step", alias="from")
+    send_again: list[str] = []
+
+
+class DismissIn(Strict):
+    reason: str = Field(max_length=2000)
+
+
+# --- sources ---
+
+
+class SecretIn(Strict):
+    value: str = Field(min_length=1, max_length=4096)
+    ends_at: Instant | None = None
+
+
+class RateLimit(Strict):
+    limit: int = Field(ge=1, le=1_000_000)
+    period: int = Field(ge=1, le=86400)
+
+
+class SourceFields(Strict):
+    """What may be said of a source, new or changed."""
+
+    name: Name = ""
+    enabled: bool = True
+    config: dict[str, Any] = {}
+    secrets: list[SecretIn] = Field([], max_length=2)
+    types: list[str] = Field([], max_length=100)
+    idempotency_key: str = ""
+    rate_limit: RateLimit | None = RateLimit(limit=600, period=60)
+    on_overload: Literal["refuse", "accept"] = "refuse"
+    dedupe_window: int = Field(7 * 86400, ge=60, le=366 * 86400)
+    max_body: int | None = Field(None, ge=1, le=64 * 1024 * 1024)
+    expect_every: int | None = Field(None, ge=60, le=366 * 86400)
+    actor: str = Field("", max_length=200)
+
+
+class SourceIn(SourceFields):
+    slug: Slug
+    kind: str = Field(max_length=32)
+    provider: str = Field("", max_length=64)
+
+
+class SourcePatch(SourceFields):
+    version: int
+
+
+class SourceFilters(Filters):
+    NAME: ClassVar[str] = "sources"
+    COLUMNS: ClassVar[dict[str, str]] = {"kind": "kind", "provider": "provider"}
+
+    kind: Words = []
+    provider: Words = []
+
+
+class SourceOut(Schema):
+    slug: str
+    name: str
+    kind: str
+    provider: str
+    enabled: bool
+    config: dict[str, Any]
+    secrets: list[dict[str, Any]]
+    types: list[str]
+    idempotency_key: str
+    rate_limit: dict[str, Any] | None
+    on_overload: str
+    dedupe_window: int
+    max_body: int | None
+    expect_every: int | None
+    actor: str
+    version: int
+    created_at: Moment
+    connected_at: Moment | None
+    next_fire_at: Moment | None
+    fires: int
+    misses: int
+
+    @classmethod
+    def of(cls, source: Source) -> dict[str, Any]:
+        facts = {name: getattr(source, name) for name in set(cls.model_fields) - {"secrets"}}
+        return {**facts, "secrets": source.secret_hints}
+
+
+class RefusalFilters(Filters):
+    NAME: ClassVar[str] = "refusals"
+    AT: ClassVar[str] = "at"
+    COLUMNS: ClassVar[dict[str, str]] = {"reason": "reason"}
+
+    reason: Words = []
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+class RefusalOut(Schema):
+    """A delivery that became no event; its body and headers only for those who may see payloads."""
+
+    id: int
+    at: Moment
+    reason: str
+    answered: int
+    detail: str
+    size: int
+    digest: str
+    event: int | None
+    admitted_at: Moment | None
+    headers: dict[str, Any] | None = None
+    body: str | None = None
+
+    @classmethod
+    def of(cls, row: Refusal, *, payload: bool) -> dict[str, Any]:
+        facts = {name: getattr(row, name) for name in set(cls.model_fields) - {"id", "headers", "body"}}
+        if payload:
+            body = base64.b64encode(bytes(row.body)).decode() if row.body is not None else None
+            facts |= {"headers": row.headers, "body": body}
+        return {**facts, "id": row.pk}
+
+
+# --- triggers ---
+
+
+class TriggerFields(Strict):
+    name: Name = ""
+    enabled: bool = True
+    type_pattern: str = Field("**", max_length=255)
+    filter: str = ""
+    config: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    mode: Literal["live", "paused"] = "live"
+    priority: int = Field(5, ge=0, le=9)
+
+
+class TriggerIn(TriggerFields):
+    slug: Slug
+    source: str = Field(max_length=64)
+    handler: str = Field(max_length=200)
+
+
+class TriggerPatch(TriggerFields):
+    version: int
+    source: str = Field("", max_length=64)
+    handler: str = Field("", max_length=200)
+
+
+class TriggerFilters(Filters):
+    NAME: ClassVar[str] = "triggers"
+    COLUMNS: ClassVar[dict[str, str]] = {"source": "source", "handler": "handler", "mode": "mode"}
+
+    source: Words = []
+    handler: Words = []
+    mode: list[Literal["live", "paused"]] = []
+
+
+class TriggerOut(Schema):
+    slug: str
+    name: str
+    enabled: bool
+    source: str
+    type_pattern: str
+    filter: str
+    handler: str
+    config: dict[str, Any]
+    limits: dict[str, Any]
+    mode: str
+    priority: int
+    version: int
+    created_at: Moment
+    changed_at: Moment
+    health: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, trigger: Trigger, *, health: bool = False) -> dict[str, Any]:
+        facts = {name: getattr(trigger, name) for name in set(cls.model_fields) - {"health"}}
+        return {**facts, "health": health_of(trigger) if health else None}
+
+
+def health_of(trigger: Trigger) -> dict[str, Any]:
+    """`{queue_size, max_size, utilization, dropped, processed}`; counts stop at 10,000."""
+    rows = trigger.runs.all()
+    queued = rows.filter(status__in=["queued", "retrying"])[:MOST_COUNTED].count()
+    processed = rows.filter(status__in=ENDED)[:MOST_COUNTED].count()
+    most = 1000  # until flow control gives a trigger a limit of its own
+    share = round(queued / most, 3)
+    return {"queue_size": queued, "max_size": most, "utilization": share, "dropped": 0, "processed": processed}
+
+
+# --- switch ---
+
+
+class SwitchIn(Strict):
+    scope: Literal["all", "handler", "kind", "source"]
+    name: str = Field("", max_length=200)
+    paused: bool
+    reason: str = Field("", max_length=2000)
+
+
+class SwitchOut(Schema):
+    scope: str
+    name: str
+    paused: bool
+    reason: str
+    at: Moment
