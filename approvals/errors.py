@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from project.lib.problem import Problem
-from triggers.errors import BuriedAlready, EndsRun, NameTaken, Permanent
+from triggers.errors import Blocked, BuriedAlready, EndsRun, NameTaken, Permanent
 
 __all__ = ["NameTaken"]
 
@@ -27,13 +27,11 @@ class Expired(ActionEnded):
 class Cancelled(ActionEnded):
     """The action was withdrawn."""
 
-    reason = "cancelled"
+    reason = "action_cancelled"
 
 
 class Undeliverable(BuriedAlready):
     """The far side refused for good, or every try was used up."""
-
-    action_id: int | None = None  # whose dead letter it is
 
 
 class NoConnection(Permanent):
@@ -48,7 +46,7 @@ class UnknownKind(Permanent):
     """No code is registered for this kind of action."""
 
 
-class Drifted(Exception):
+class Drifted(Blocked):
     """The replayed handler proposes something other than what people were shown."""
 
 

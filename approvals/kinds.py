@@ -77,13 +77,6 @@ class Kind:
         line = " ".join("".join(c if c.isprintable() else " " for c in self.title(arguments)).split())
         return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…"
 
-    @property
-    def take_back_for(self) -> timedelta:
-        """How long the last yes can be taken back before the effect starts."""
-        if self.take_back is not None:
-            return self.take_back
-        return timedelta(seconds=10) if self.tier.waits else timedelta(0)
-
 
 KINDS: dict[str, Kind] = {}
 

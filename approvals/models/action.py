@@ -6,22 +6,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import CheckConstraint, Q, UniqueConstraint
+from django.db.models import CheckConstraint, Exists, F, OuterRef, Q, UniqueConstraint
 
 from approvals.models.connection import Connection
+from approvals.tiers import Tier
 from project.lib import canonical
 from project.lib.states import Moves, Stateful
-from triggers.models import Run
+from triggers.models import Run, Switch
 
 if TYPE_CHECKING:
     from project.people.models import User
-
-
-class Tier(models.TextChoices):
-    READ = "read"
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
 
 
 class Status(models.TextChoices):
@@ -46,6 +40,8 @@ SETTLED = (
     Status.FAILED,
 )
 HOLDS_KEY = (Status.AWAITING, Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
+HOLDS = (Q(status__in=HOLDS_KEY) | Q(keeps_key=True)) & Q(gave_key_up=False)
+DONE_OR_UNDER_WAY = (Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 
 
 class ActionQuerySet(models.QuerySet["Action"]):
@@ -63,8 +59,29 @@ class ActionQuerySet(models.QuerySet["Action"]):
         return self.filter(status__in=SETTLED)
 
     def due(self, now: datetime) -> "ActionQuerySet":
-        """Approved, past the take-back window, not between tries."""
-        return self.filter(status=Status.APPROVED, not_before__lte=now)
+        """Approved and past the take-back window or the pause between tries, and nothing holds it back."""
+        return self.open_to_start().filter(status=Status.APPROVED, not_before__lte=now, execute_by__gt=now)
+
+    def to_look_at(self, now: datetime) -> "ActionQuerySet":
+        """Unknown, and the desk itself can still find out."""
+        return self.open_to_start().filter(status=Status.UNKNOWN, not_before__lte=now)
+
+    def open_to_start(self) -> "ActionQuerySet":
+        """Not held back by a switch."""
+        off = Switch.objects.off().filter(
+            Q(scope="all") | Q(scope="kind", name=OuterRef("kind")) | Q(scope="handler", name=OuterRef("run__handler"))
+        )
+        return self.filter(~Exists(off))
+
+    def overdue(self, now: datetime) -> "ActionQuerySet":
+        """Nobody decided in time, or the desk could not start it in time."""
+        return self.filter(
+            Q(status=Status.AWAITING, expires_at__lte=now) | Q(status=Status.APPROVED, execute_by__lte=now)
+        )
+
+    def holding(self, kind: str, connection: Connection | None, key: str) -> "ActionQuerySet":
+        """The action, at most one, for which this key stands now."""
+        return self.filter(HOLDS, kind=kind, connection=connection, key=key)
 
     def lost(self, now: datetime) -> "ActionQuerySet":
         """Delivering, yet nobody reported within the lease."""
@@ -107,6 +124,7 @@ class Action(Stateful):
     digest = models.CharField(max_length=80)
     revision = models.PositiveIntegerField(default=1)
     proposal_digest = models.CharField(max_length=80)  # of revision 1: drift is compared with it
+    proposal_connection_version = models.PositiveIntegerField(default=0)
     connection = models.ForeignKey(Connection, models.PROTECT, null=True, related_name="actions")
     connection_version = models.PositiveIntegerField(default=0)
     reason = models.TextField(blank=True, default="")  # the handler's words, never checked
@@ -121,6 +139,7 @@ class Action(Stateful):
     key_is_implicit = models.BooleanField(default=False)
     generation = models.PositiveIntegerField(default=1)
     keeps_key = models.BooleanField(default=False)  # failed, but it may have happened
+    gave_key_up = models.BooleanField(default=False)  # a person asked for the effect once more
     origin_run = models.BigIntegerField(null=True)
 
     # People
@@ -129,19 +148,23 @@ class Action(Stateful):
     policy = models.CharField(max_length=100, default="default by tier")
     policy_version = models.BigIntegerField(default=1)
     needed = models.PositiveSmallIntegerField(default=1)
+    given = models.PositiveSmallIntegerField(default=0)  # people who said yes to this revision
+    ended_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
     take_back_for = models.PositiveSmallIntegerField(default=0)  # seconds
 
     # Times
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     decided_at = models.DateTimeField(null=True)
-    not_before = models.DateTimeField(null=True)
+    not_before = models.DateTimeField(null=True)  # of the next try, or of the next look while `unknown`
     execute_by = models.DateTimeField(null=True)
     leased_until = models.DateTimeField(null=True)
     settled_at = models.DateTimeField(null=True)
 
     # Delivery
     tries = models.PositiveIntegerField(default=0)
+    looks = models.PositiveIntegerField(default=0)  # how often the desk looked whether it had happened
+    not_sent_said = models.BooleanField(default=False)  # a person says that it did not happen: send again
     result_json = models.TextField(null=True)  # noqa: DJ001 -- None: no result yet
     error = models.JSONField(null=True)  # {type, message}
     announced = models.BooleanField(default=False)  # `settled` was ingested; it is said once
@@ -152,12 +175,12 @@ class Action(Stateful):
         constraints = [
             UniqueConstraint(
                 fields=["kind", "connection", "key"],
-                condition=Q(status__in=HOLDS_KEY) | Q(keeps_key=True),
+                condition=HOLDS,
                 name="a_key_names_one_effect",
             ),
             UniqueConstraint(
                 fields=["kind", "key"],
-                condition=Q(connection=None) & (Q(status__in=HOLDS_KEY) | Q(keeps_key=True)),
+                condition=Q(connection=None) & HOLDS,
                 name="a_key_without_connection_names_one_effect",
             ),
             CheckConstraint(
@@ -168,14 +191,14 @@ class Action(Stateful):
                 name="a_delivery_under_way_has_a_lease",
             ),
             CheckConstraint(
-                condition=~Q(tier="high", status__in=["approved", "delivering", "delivered", "unknown"])
-                | Q(needed__gte=1),
+                condition=~Q(tier="high", status__in=DONE_OR_UNDER_WAY) | Q(needed__gte=1, given__gte=F("needed")),
                 name="high_is_never_done_without_a_person",
             ),
         ]
         indexes = [
             models.Index(fields=["status", "expires_at"], name="actions_by_status"),
-            models.Index(fields=["not_before"], condition=Q(status="approved"), name="actions_due"),
+            models.Index(fields=["not_before"], condition=Q(status__in=["approved", "unknown"]), name="actions_due"),
+            models.Index(fields=["kind", "key"], name="actions_of_a_key"),
             models.Index(fields=["kind", "-id"], name="actions_of_a_kind"),
         ]
 
@@ -196,7 +219,7 @@ class Action(Stateful):
 
     @property
     def is_intact(self) -> bool:
-        """Whether the stored text still is the one people decided on."""
+        """Whether the stored text still is the one that was shown."""
         return canonical.digest_of_text(self.canonical) == self.digest
 
     @property
@@ -205,10 +228,10 @@ class Action(Stateful):
 
     @property
     def sent_key(self) -> str:
-        """The idempotency key the far side is given: generation and revision show in it."""
+        """The key the next try sends: a later generation, and an edit after a try, show in it."""
         generation = f".g{self.generation}" if self.generation > 1 else ""
-        revision = f".r{self.revision}" if self.revision > 1 and self.tries else ""
-        return f"{self.key}{generation}{revision}"
+        edited = self.attempts.exclude(revision=self.revision).exists()
+        return f"{self.key}{generation}{f'.r{self.revision}' if edited else ''}"
 
     @property
     def is_settled(self) -> bool:
@@ -221,3 +244,8 @@ class Action(Stateful):
     def asked_by(self, user: "User") -> bool:
         """Whether `user` is in the chain of those who asked for it."""
         return user.pk in self.requester_chain
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What events and refusals say of it: no argument, no secret."""
+        return {"action": self.pk, "kind": self.kind, "tier": self.tier, "status": self.status, "key": self.key}

@@ -1,8 +1,5 @@
 """One try to deliver an action: which key was sent, and what is known of it."""
 
-from datetime import datetime
-from typing import Any
-
 from django.db import models
 from django.db.models import UniqueConstraint
 
@@ -14,6 +11,7 @@ class Attempt(models.Model):
 
     action = models.ForeignKey(Action, models.PROTECT, related_name="attempts")
     number = models.PositiveIntegerField()
+    revision = models.PositiveIntegerField(default=1)
     key_sent = models.CharField(max_length=300)
     outcome = models.CharField(max_length=10, default="sending")  # sending, delivered, failed, put_back, unknown
     started_at = models.DateTimeField()

@@ -1,11 +1,14 @@
 """The way out: credentials for one far side."""
 
-from datetime import datetime
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F
 
+from approvals.errors import NoConnection
+from approvals.kinds import Far
 from project.lib import clock, crypto
 from triggers.models import Audit, ConfigVersion
 
@@ -13,9 +16,40 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 
+BUILT_IN = "default"  # the slug of the connection that NOTIFY_URLS makes
+
+
+def no_connection(system: str) -> str:
+    return f"no connection to {system} exists; add one under Settings before a handler acts on it"
+
+
 class ConnectionQuerySet(models.QuerySet["Connection"]):
     def kept(self) -> "ConnectionQuerySet":
         return self.filter(archived_at=None)
+
+    def named(self, system: str, slug: str = "") -> "Connection":
+        """The connection with this slug, or the only one of its system (or the one called `default`).
+
+        Raises NoConnection: before a person is asked, not after."""
+        if system == "notify" and settings.NOTIFY_URLS:
+            self.built_in()
+        rows = self.kept().filter(system=system)
+        if slug:
+            found = rows.filter(slug=slug).first()
+            if found is None:
+                raise NoConnection(f"there is no connection {slug!r} to {system}")
+            return found
+        several = list(rows.order_by("pk")[:20])
+        default = next((row for row in several if row.slug == BUILT_IN), None)
+        if len(several) != 1 and default is None:
+            names = ", ".join(row.slug for row in several)
+            raise NoConnection(f"say which connection to {system}: {names}" if several else no_connection(system))
+        return default or several[0]
+
+    def built_in(self) -> None:
+        """The row that stands for NOTIFY_URLS; the addresses stay in the environment."""
+        given = {"system": "notify", "name": "NOTIFY_URLS", "config": {"from": "NOTIFY_URLS"}}
+        self.get_or_create(slug=BUILT_IN, defaults=given)
 
 
 class Connection(models.Model):
@@ -40,6 +74,10 @@ class Connection(models.Model):
     def secrets(self) -> dict[str, str]:
         """The secrets in clear; only a delivery reads them."""
         return crypto.unseal(self.sealed_secrets) or {}
+
+    def far(self, timeout: timedelta) -> Far:
+        """What a connector is given. Raises crypto.Unreadable."""
+        return Far(slug=self.slug, config=self.config, secrets=self.secrets, timeout=timeout)
 
     @property
     def secret_names(self) -> list[str]:

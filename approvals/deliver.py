@@ -1,0 +1,137 @@
+"""DOOR 4: the world is touched, once.
+
+`delivering` and the key are committed before the call, so a crash leaves a trace; the outcome is committed after it.
+What is unclear is `unknown`: looked into, sent again under the same key, or shown to a person. Never guessed.
+"""
+
+import time
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from approvals import kinds
+from approvals.doubt import look
+from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
+from approvals.models import Action, Attempt, PracticeItem
+from approvals.models.action import ActionQuerySet, Status
+from approvals.outcomes import LOOKS, Outcome, broken, describe, far_of, presume_lost, record
+from approvals.settle import bury, lock, settle, show
+from approvals.starts import Obstacle, ask_again, obstacle
+from project.lib import clock, gate
+from project.lib.crypto import Unreadable
+
+SLACK = timedelta(seconds=15)  # beyond the kind's timeout, until a delivery without a word counts as lost
+ROUND = 50  # rows of each kind a round of tick at most
+ROUND_TIME = 5.0  # seconds after which tick starts no further call
+
+
+def deliver(action_id: int) -> str:
+    """Do what the row allows now: a first or further try, or a look at what became of the last one.
+
+    Returns the status afterwards. Never raises for what a far side does."""
+    action = Action.objects.get(pk=action_id)
+    if action.status == Status.UNKNOWN and not action.not_sent_said:
+        look(action, send)
+    elif action.status in (Status.APPROVED, Status.UNKNOWN):
+        send(action)
+    return Action.objects.values_list("status", flat=True).get(pk=action_id)
+
+
+def send(action: Action) -> None:
+    """One try, if it may start."""
+    attempt = start(action.pk, action.tries)
+    if attempt is not None:
+        record(attempt, call(attempt))
+
+
+def start(action_id: int, tries: int) -> Attempt | None:
+    """Commit `delivering` and the key that will be sent. None when something is in the way, or somebody was faster.
+
+    `tries` is what the caller last read: a second sender that looked at an older state does not send."""
+    with transaction.atomic():
+        gate.shared()
+        action = lock(action_id)
+        now = clock.now()
+        again = action.status == Status.UNKNOWN
+        if action.tries != tries or not (again or action.status == Status.APPROVED):
+            return None
+        if action.not_before is None or action.not_before > now:
+            return None
+        why = obstacle(action, now)
+        if why is not None:
+            stand_aside(action, now, why)
+            return None
+        attempt = Attempt.objects.create(
+            action=action, number=tries + 1, revision=action.revision, key_sent=action.sent_key, started_at=now
+        )
+        lease = now + timeout_of(action) + SLACK
+        fields = {"tries": tries + 1, "leased_until": lease, "not_before": None, "not_sent_said": False, "looks": 0}
+        action.move("send_again" if again else "start", **fields)
+        show(action)
+    return attempt
+
+
+def stand_aside(action: Action, now: datetime, why: Obstacle) -> None:
+    """What may not start: asked again, left for later, or left to a person."""
+    if action.status == Status.UNKNOWN:
+        later = now + timedelta(seconds=LOOKS[-1]) if why is Obstacle.PAUSED else None
+        Action.objects.filter(pk=action.pk).update(not_before=later, not_sent_said=False)
+        show(action)
+    elif why in (Obstacle.CHANGED, Obstacle.STRICTER):
+        ask_again(action, now, why)
+
+
+def timeout_of(action: Action) -> timedelta:
+    kind = kinds.KINDS.get(action.kind)
+    return kind.timeout if kind else kinds.CALL_TIMEOUT
+
+
+def call(attempt: Attempt) -> Outcome:
+    """Call the far side; the one place where anything a connector raises is caught."""
+    action = attempt.action
+    try:
+        kind = kinds.named(action.kind)
+        typed = kind.read(action.arguments)
+        if action.is_practice:
+            return Outcome("delivered", PracticeItem.objects.all().deliver(action, kind, typed, attempt.key_sent))
+        return Outcome("delivered", kind.deliver(far_of(action, kind), typed, attempt.key_sent))
+    except NotSent as error:
+        return Outcome("put_back", error=describe(error), retry_after=error.retry_after)
+    except (Refused, UnknownKind, NotValid, Unreadable) as error:
+        return Outcome("failed", error=describe(error))
+    except OutcomeUnknown as error:
+        return Outcome("unknown", error=describe(error), retry_after=error.retry_after)
+    except Exception as error:
+        return Outcome("unknown", error=broken(error))
+
+
+def tick() -> None:
+    """Whatever a lost message, or a dead process, would have done. Safe when two run at once."""
+    now = clock.now()
+    for action_id in first_of(Action.objects.overdue(now)):
+        expire(action_id)
+    for action_id in first_of(Action.objects.lost(now)):
+        presume_lost(action_id)
+    until = time.monotonic() + ROUND_TIME
+    due = [*first_of(Action.objects.due(now)), *first_of(Action.objects.to_look_at(now))]
+    for action_id in due:
+        if time.monotonic() > until:
+            return
+        deliver(action_id)
+
+
+def first_of(rows: ActionQuerySet) -> list[int]:
+    return list(rows.order_by("pk").values_list("pk", flat=True)[:ROUND])
+
+
+def expire(action_id: int) -> None:
+    """Silence never approves; and what was approved but could not be carried out in time is a dead letter."""
+    with transaction.atomic():
+        action = lock(action_id)
+        now = clock.now()
+        if not Action.objects.overdue(now).filter(pk=action_id).exists():
+            return
+        was_approved = action.status == Status.APPROVED
+        settle(action, "expire", now, reason_code="execute_by" if was_approved else "expires_at")
+        if was_approved:
+            bury(action, now, error={"type": "Expired", "message": "approved, but not carried out in time"})

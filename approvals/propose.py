@@ -1,0 +1,266 @@
+"""An act becomes an action: frozen, named by its key, joined when somebody asked for the same before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max, QuerySet
+
+from approvals import kinds, policy, requesters
+from approvals.errors import Drifted, KeyTaken, NotValid, Rejected
+from approvals.frozen import envelope, readable
+from approvals.models import Act, Action, Connection
+from approvals.models.action import Status
+from approvals.settle import lock, settle, show
+from approvals.tiers import Tier
+from triggers.durable import Durable
+from triggers.errors import Permanent
+from triggers.models import Audit, Run
+
+EXPIRES = timedelta(days=1)
+LONGEST = timedelta(days=7)
+BUDGET = 30  # low actions an hour of one handler and kind; above it they wait for a person
+ENOUGH = 3  # rejections of one key within a day
+LONGEST_KEY = 200
+OPEN = (Status.AWAITING, Status.APPROVED)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a handler asks for, read and checked: nothing that could not run is ever shown to people."""
+
+    kind: kinds.Kind
+    connection: Connection
+    typed: Any
+    arguments: dict[str, Any]
+    key: str | None
+    reason: str
+    evidence: list[dict[str, Any]]
+    expires: timedelta
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        connection: str | None,
+        key: str | None,
+        reason: str,
+        evidence: Iterable[Any],
+        expires: timedelta | float | None,
+        arguments: dict[str, Any],
+    ) -> Wish:
+        """Raises UnknownKind, NoConnection, Permanent: trying again would not mend a wrong argument."""
+        sort = kinds.named(kind)
+        try:
+            typed = sort.read(arguments)
+            plain = typed.model_dump(mode="json", by_alias=True, exclude_none=True)
+            checked = (checked_key(key), as_evidence(evidence), how_long(expires))
+            to = Connection.objects.all().named(sort.system, connection or "")
+            wish = cls(sort, to, typed, plain, checked[0], readable(reason), checked[1], checked[2])
+            wish.freeze()
+        except NotValid as error:
+            raise Permanent(error.detail) from error
+        return wish
+
+    def freeze(self, like: Action | None = None) -> tuple[str, str]:
+        """The canonical text and digest; under the versions of `like`, to compare with what it was proposed as."""
+        return envelope(
+            kind=self.kind.name,
+            kind_version=like.kind_version if like else self.kind.version,
+            connection=self.connection.slug,
+            connection_version=like.proposal_connection_version if like else self.connection.version,
+            arguments=self.arguments,
+        )
+
+    def is_that_of(self, action: Action) -> bool:
+        """Was `action` proposed with these arguments? Versions of code and credentials do not count."""
+        return self.freeze(action)[1] == action.proposal_digest
+
+
+def checked_key(key: str | None) -> str | None:
+    if key is not None and (not key.strip() or len(key) > LONGEST_KEY or not key.isprintable()):
+        raise NotValid(f"a key is 1 to {LONGEST_KEY} printable characters, not {key[:50]!r}")
+    return key
+
+
+def as_evidence(evidence: Iterable[Any]) -> list[dict[str, Any]]:
+    """`[{text, for?, url?}]`; plain sentences are taken as texts."""
+    items = [evidence] if isinstance(evidence, str | dict) else list(evidence)
+    rows = [item if isinstance(item, dict) else {"text": str(item)} for item in items][:50]
+    return [{name: readable(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
+
+
+def how_long(expires: timedelta | float | None) -> timedelta:
+    if expires is None:
+        return EXPIRES
+    span = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
+    if span <= timedelta(0):
+        raise NotValid("`expires` must lie in the future")
+    return min(span, LONGEST)
+
+
+# Which action an act stands for
+
+
+def stand_for(run: Durable, step: str, wish: Wish) -> Act:
+    """The act's row, with its action. A replay finds its own; an equal act of another run is joined.
+
+    Raises KeyTaken, Drifted, Rejected (`asked_enough`)."""
+    drift = ""
+    with run.fenced() as now:
+        own = Act.objects.filter(run=run.row, name=step).select_related("action").first()
+        if own is None:
+            own, drift = first_time(run.row, step, wish, now)
+        elif own.digest != wish.freeze(own.action)[1]:
+            own, drift = asked_otherwise(run.row, own, wish, now)
+        if drift:
+            Act.objects.filter(pk=own.pk).update(drift=wish.freeze()[1], drifted_at=now)
+    if drift:
+        raise Drifted(drift)
+    return own
+
+
+def first_time(run: Run, step: str, wish: Wish, now: datetime) -> tuple[Act, str]:
+    """Join the holder of the key, or become it; the loser of a race joins."""
+    key = wish.key or f"R-{run.origin_id}/{step}"
+    for _ in range(5):
+        holder = holder_of(wish, key)
+        if holder is not None:
+            taken = from_holder(run, step, wish, holder, now)
+            if taken is not None:
+                return taken
+        try:
+            with transaction.atomic():
+                action = insert(run, step, wish, key, now)
+        except IntegrityError:
+            continue  # somebody proposed the same effect in this very moment
+        return stand(run, step, action), ""
+    raise KeyTaken(f"the key {key!r} is being proposed by somebody else again and again")
+
+
+def holder_of(wish: Wish, key: str) -> Action | None:
+    """The action for which the key stands, locked and read again."""
+    found = Action.objects.all().holding(wish.kind.name, wish.connection, key).values_list("pk", flat=True).first()
+    if found is None:
+        return None
+    held = lock(found)
+    return held if Action.objects.all().holding(held.kind, held.connection, key).filter(pk=held.pk) else None
+
+
+def from_holder(run: Run, step: str, wish: Wish, holder: Action, now: datetime) -> tuple[Act, str] | None:
+    """Join it, or free its key for a new one (None), or refuse."""
+    same_place = holder.origin_run == run.origin_id and holder.step == step
+    if step in run.send_again and holder.is_settled:
+        Action.objects.filter(pk=holder.pk).update(gave_key_up=True)
+        Audit.write("send once more", holder, by=run.requester, run=run.pk)
+        return None
+    if wish.is_that_of(holder):
+        return stand(run, step, holder), ""
+    if same_place and holder.run_id != run.pk and holder.status in OPEN:
+        settle(holder, "supersede", now, reason_code="asked_otherwise")
+        return None
+    if same_place and holder.key_is_implicit:
+        return stand(run, step, holder), f"“{step}” was {holder.status} as A-{holder.pk} with other arguments"
+    raise KeyTaken(f"the key {holder.key!r} names A-{holder.pk} ({holder.status}) with other arguments")
+
+
+def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime) -> tuple[Act, str]:
+    """A replay asks for something else: a person is asked. After *continue* what is done stays, the rest is replaced."""
+    action = lock(own.action_id)
+    if not (own.drift == wish.freeze()[1] and continued(run, own)):
+        return own, f"“{own.name}” asks for something else than A-{action.pk}, which is {action.status}"
+    if action.status in OPEN and action.run_id == run.pk:
+        settle(action, "supersede", now, reason_code="asked_otherwise")
+        own.delete()
+        return first_time(run, own.name, wish, now)
+    return own, ""
+
+
+def continued(run: Run, own: Act) -> bool:
+    """Did a person choose *continue* after the difference was found?"""
+    chosen = Audit.objects.filter(kind="run", ref=str(run.pk), verb="unblock: continue")
+    return own.drifted_at is not None and chosen.filter(at__gte=own.drifted_at).exists()
+
+
+def stand(run: Run, step: str, action: Action) -> Act:
+    """Write down which action this act is; whoever is behind a joining run has asked for it too."""
+    people = requesters.chain(run, four_eyes=action.tier == Tier.HIGH)
+    added = [person for person in people if person not in action.requester_chain]
+    if added and action.status == Status.AWAITING:
+        Action.objects.filter(pk=action.pk).update(requester_chain=[*action.requester_chain, *added])
+    return Act.objects.create(run=run, name=step, action=action, digest=action.proposal_digest)
+
+
+# A new row
+
+
+def insert(run: Run, step: str, wish: Wish, key: str, now: datetime) -> Action:
+    before = Action.objects.filter(kind=wish.kind.name, connection=wish.connection, key=key)
+    refuse_nagging(before, key, now)
+    ruling = policy.verdict(wish.kind.name, at_least=budget_tier(run, wish, now))
+    text, digest = wish.freeze()
+    hold = take_back_for(wish.kind, ruling.tier)
+    expires_at = now + wish.expires
+    people = requesters.chain(run, four_eyes=ruling.four_eyes)
+    waits = ruling.tier.waits
+    action = Action.objects.create(
+        kind=wish.kind.name,
+        kind_version=wish.kind.version,
+        tier=ruling.tier,
+        status=Status.AWAITING if waits else Status.APPROVED,
+        title=wish.kind.headline(wish.typed),
+        canonical=text,
+        digest=digest,
+        proposal_digest=digest,
+        connection=wish.connection,
+        connection_version=wish.connection.version,
+        proposal_connection_version=wish.connection.version,
+        reason=wish.reason,
+        evidence=wish.evidence,
+        reversible=wish.kind.reversible,
+        blast_radius=wish.kind.blast_radius,
+        run=run,
+        step=step,
+        key=key,
+        key_is_implicit=wish.key is None,
+        generation=(before.aggregate(last=Max("generation"))["last"] or 0) + 1,
+        origin_run=run.origin_id,
+        requested_by_id=people[0] if people else None,
+        requester_chain=people,
+        policy=ruling.name,
+        policy_version=ruling.version,
+        needed=ruling.needed,
+        take_back_for=int(hold.total_seconds()),
+        created_at=now,
+        expires_at=expires_at,
+        not_before=None if waits else now + hold,
+        execute_by=None if waits else expires_at,
+    )
+    Audit.write("propose", action, by=run.requester, tier=action.tier, digest=digest)
+    show(action)
+    return action
+
+
+def refuse_nagging(before: QuerySet[Action], key: str, now: datetime) -> None:
+    """Three times no within a day is a no."""
+    rejected = before.filter(status=Status.REJECTED, settled_at__gt=now - timedelta(days=1)).count()
+    if rejected >= ENOUGH:
+        raise Rejected(f"{key}: people said no {rejected} times within a day (asked_enough)")
+
+
+def budget_tier(run: Run, wish: Wish, now: datetime) -> Tier:
+    """Beyond the hourly budget what is low waits for a person."""
+    if wish.kind.tier is not Tier.LOW:
+        return wish.kind.tier
+    hour = Action.objects.filter(kind=wish.kind.name, run__handler=run.handler, created_at__gt=now - timedelta(hours=1))
+    return Tier.MEDIUM if hour.filter(tier=Tier.LOW).count() >= BUDGET else Tier.LOW
+
+
+def take_back_for(kind: kinds.Kind, tier: Tier) -> timedelta:
+    if kind.take_back is not None:
+        return kind.take_back
+    return timedelta(seconds=10) if tier.waits else timedelta(0)

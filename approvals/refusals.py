@@ -1,0 +1,104 @@
+"""Why a person may not decide, in the order in which it is said (docs/lifecycle-of-an-action.md)."""
+
+from datetime import datetime
+from typing import Any
+
+from approvals import policy
+from approvals.errors import (
+    AlreadyDecided,
+    AlreadySaid,
+    Changed,
+    ExpiredAlready,
+    NotReviewer,
+    NotValid,
+    NotYet,
+    ReasonRequired,
+    SelfApproval,
+    StepUpRequired,
+)
+from approvals.models import Action
+from approvals.models.action import Status
+from approvals.tiers import Tier
+from project.people import roles
+from project.people.models import User
+
+LONGEST_REASON = 2000  # characters
+VERDICTS = ("approve", "reject")
+
+
+def check_person(action: Action, by: User, ruling: policy.Verdict, verdict: str) -> None:
+    if not policy.may_review(by, ruling):
+        raise NotReviewer
+    if not action.asked_by(by) or verdict == "reject":  # who asked may always say no to it
+        return
+    if action.tier == Tier.HIGH:
+        raise SelfApproval("You asked for this, so it needs a second person. Invite one under Settings.")
+    if others_may_review(by, ruling):
+        raise SelfApproval
+
+
+def others_may_review(by: User, ruling: policy.Verdict) -> bool:
+    """Is there another active person in a role that may decide? A viewer hired second must not lock the desk."""
+    return User.objects.filter(is_active=True, groups__name__in=ruling.reviewers).exclude(pk=by.pk).exists()
+
+
+def check_row(action: Action, by: User, now: datetime, digest: str, revision: int) -> None:
+    if action.status == Status.EXPIRED:
+        raise ExpiredAlready(expired_at=action.settled_at)
+    if action.status != Status.AWAITING:
+        mine = action.decisions.filter(by=by, revision=action.revision).exists()
+        raise (AlreadySaid if mine else AlreadyDecided)(**how_it_ended(action))
+    if action.expires_at <= now:
+        raise ExpiredAlready(expired_at=action.expires_at)
+    if (digest, revision) != (action.digest, action.revision):
+        raise Changed(digest=action.digest, revision=action.revision)
+
+
+def how_it_ended(action: Action) -> dict[str, Any]:
+    """Who was first, when, and what became of it."""
+    last = action.decisions.filter(revision=action.revision).select_related("by").order_by("-pk").first()
+    person = action.ended_by or (last.by if last else None)
+    at = action.decided_at or action.settled_at or (last.at if last else None)
+    return {"by": str(person) if person else None, "at": at, "status": action.status}
+
+
+def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, Any] | None, answer: Any) -> str:
+    """The reason, trimmed. Editing and answering come with a later issue; they are refused, not dropped."""
+    if verdict not in VERDICTS:
+        raise NotValid("The verdict is approve or reject.", field="verdict")
+    reason = reason.strip()
+    if not reason and (verdict == "reject" or action.tier == Tier.HIGH):
+        raise ReasonRequired
+    if len(reason) > LONGEST_REASON:
+        raise NotValid(f"A reason has at most {LONGEST_REASON} characters.", field="reason")
+    if not is_storable(reason):
+        raise NotValid("The reason holds a character that cannot be stored.", field="reason")
+    if arguments is not None or answer is not None:
+        raise NotYet("Nightdesk cannot take edited arguments or answers yet; approve or reject what is shown.")
+    return reason
+
+
+def is_storable(text: str) -> bool:
+    return "\x00" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def check_may_settle(action: Action, by: User, stepped_up: bool) -> None:
+    if action.tier != Tier.HIGH:
+        if not roles.can(by, "operate"):
+            raise NotReviewer("Only an operator may settle this.")
+        return
+    if not policy.may_review(by, policy.verdict(action.kind, at_least=action.tier)):
+        raise NotReviewer
+    if action.asked_by(by):
+        raise SelfApproval
+    if not stepped_up:
+        raise StepUpRequired
+
+
+def check_note(note: str, *, needed: bool) -> str:
+    note = note.strip()
+    if needed and not note:
+        raise ReasonRequired
+    if len(note) > LONGEST_REASON or not is_storable(note):
+        raise NotValid(f"A note has at most {LONGEST_REASON} characters that can be stored.", field="note")
+    return note

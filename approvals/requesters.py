@@ -1,0 +1,31 @@
+"""Who asked for an action: computed by the desk from its own rows, never taken from what a handler says."""
+
+from triggers.models import Run
+
+
+def chain(run: Run, *, four_eyes: bool) -> list[int]:
+    """Ids of the people behind `run`: who rang, ran it again or edited it; with `four_eyes` also who owns its trigger
+    and who changed it since the trigger's last run. Nearest first."""
+    people = [*(row.requester_id for row in ancestry(run)), run.event.requester_id]
+    if four_eyes and run.trigger is not None:
+        people.append(run.trigger.owner_id)
+        if changed_since_last_run(run):
+            people.append(run.trigger.changed_by_id)
+    return list(dict.fromkeys(person for person in people if person is not None))
+
+
+def ancestry(run: Run) -> list[Run]:
+    """The run, the one it repeats, and so on."""
+    rows = [run]
+    while (before := rows[-1].rerun_of) is not None and len(rows) < 100:
+        rows.append(before)
+    return rows
+
+
+def changed_since_last_run(run: Run) -> bool:
+    trigger = run.trigger
+    if trigger is None:
+        return False
+    before = Run.objects.filter(trigger=trigger, pk__lt=run.pk).order_by("-pk").values_list("queued_at", flat=True)
+    last = before.first()
+    return last is None or trigger.changed_at > last

@@ -1,0 +1,102 @@
+"""How an action ends, and what that sets off: shared by the doors that decide and that deliver."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from approvals.models import Action
+from approvals.models.action import Status
+from project.lib import canonical
+from project.lib.live import changed
+from triggers.endings import open_letter
+from triggers.ingest import store_internal
+from triggers.models import Audit, DeadLetter
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+SOURCE = "/approvals"
+
+
+def settle(action: Action, verb: str, now: datetime, *, by: "User | None" = None, **fields: Any) -> None:
+    """Make the last move inside the caller's transaction, say so once, write the audit row. Raises IllegalMove."""
+    was_awaiting = action.status == Status.AWAITING
+    action.move(verb, settled_at=now, leased_until=None, not_before=None, **fields)
+    if was_awaiting:
+        say(action, "decided")
+    if not action.announced:
+        Action.objects.filter(pk=action.pk).update(announced=True)
+        action.refresh_from_db(fields=["announced"])
+        say(action, "settled")
+    Audit.write(verb, action, by=by, status=action.status, reason=action.reason_code)
+    show(action)
+
+
+def reopen(action: Action, now: datetime, *, by: "User | None", expires_at: datetime, why: str, **fields: Any) -> None:
+    """Back to waiting, one revision on: votes of the old one no longer count."""
+    cleared = {"given": 0, "decided_at": None, "not_before": None, "execute_by": None}
+    action.move("reopen", revision=action.revision + 1, expires_at=expires_at, **{**cleared, **fields})
+    Audit.write(why, action, by=by, revision=action.revision)
+    show(action)
+
+
+def refreeze(action: Action) -> None:
+    """The stored text of a waiting action is not the one that was shown: what is there now is a new revision."""
+    fresh = canonical.digest_of_text(action.canonical)
+    action.move("edit", revision=action.revision + 1, digest=fresh, given=0, reason_code="changed")
+    Audit.write("changed outside the desk", action, revision=action.revision, digest=fresh)
+    show(action)
+
+
+def say(action: Action, what: str) -> None:
+    """Ingest `approvals.action.decided` or `.settled`: it wakes whoever waits, and proves nothing."""
+    origin = action.run.event if action.run else None
+    store_internal(
+        source=SOURCE,
+        type=f"approvals.action.{what}",
+        subject=f"actions/{action.pk}",
+        data=action.facts,
+        correlationid=origin.correlationid if origin else "",
+        traceparent=origin.traceparent if origin else "",
+        hops=origin.hops + 1 if origin else 0,
+    )
+
+
+def show(action: Action) -> None:
+    """Tell open pages, after the commit."""
+    changed("actions", id=action.pk, version=action.revision)
+    changed("approvals", id=action.pk, version=action.revision)
+    changed(f"action:{action.pk}", id=action.pk, version=action.revision)
+    if action.run_id:
+        changed(f"run:{action.run_id}", id=action.run_id)
+
+
+def bury(action: Action, now: datetime, *, error: dict[str, str], place: str = "") -> DeadLetter:
+    """Open the action's dead letter, or the same one again."""
+    run = action.run
+    return open_letter(
+        now,
+        kind="action",
+        action_id=action.pk,
+        run=run,
+        event=run.event if run else None,
+        handler=run.handler if run else "",
+        error_type=error["type"],
+        message=error["message"],
+        place=place or action.kind,
+        step=action.step,
+        attempts=max(1, action.tries),
+    )
+
+
+def unbury(action: Action, now: datetime) -> None:
+    """A late truth: it had happened after all, so its letter closes."""
+    letter = DeadLetter.objects.select_for_update(of=("self",)).filter(kind="action", action_id=action.pk).first()
+    if letter is not None and letter.status == "open":
+        letter.move("close", settled_at=now, reason="it had been delivered after all")
+        changed("dead_letters", id=letter.pk)
+
+
+def lock(action_id: int) -> Action:
+    """The action's row, held until the transaction ends; ask the clock after this, not before."""
+    held = Action.objects.select_for_update(of=("self",)).select_related("connection", "run", "run__event")
+    return held.get(pk=action_id)

@@ -1,0 +1,27 @@
+"""GATE: the start of an effect holds it shared, a change of switches or policies exclusively.
+
+On PostgreSQL it is an advisory lock of the transaction; on SQLite the IMMEDIATE transaction itself is the lock.
+It is the first lock of all (lock order: gate, source, seen, trigger, agent, run, wait, action, letter, slot).
+"""
+
+from django.db import connection
+
+NUMBER = 0x6E67  # any number nobody else locks
+
+
+def shared() -> None:
+    """Wait until no switch is being changed; many starts may hold it at once."""
+    lock("SELECT pg_advisory_xact_lock_shared(%s)")
+
+
+def exclusive() -> None:
+    """Wait until no effect is being started; released with the transaction."""
+    lock("SELECT pg_advisory_xact_lock(%s)")
+
+
+def lock(sql: str) -> None:
+    if not connection.in_atomic_block:
+        raise RuntimeError("the gate is held by a transaction")
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [NUMBER])
