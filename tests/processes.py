@@ -1,0 +1,253 @@
+"""The real processes of a desk, for tests and benchmarks: in a folder of their own, on a free port, gone afterwards.
+
+    with desk() as shop:
+        shop.start()
+        shop.token("read", "decide")
+        shop.kill("worker")              # SIGKILL, as the kernel's memory killer would
+        shop.rows("SELECT status FROM triggers_run")
+
+Rows are read past the product's code, so that a test does not believe what it tests. Whatever was started carries
+the folder in its environment (DATA_DIR) and is ended by its number.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+
+from tests import postgres
+
+ROOT = Path(__file__).resolve().parents[1]
+QUICK = {"NIGHTDESK_LEASE": "2", "NIGHTDESK_TICK": "0.5"}  # seconds; see docs/settings.md
+PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
+PASSWORD = "a long enough password"
+NAMES = ("valkey", "web", "worker", "desk", "beat", "listen")
+
+
+@dataclass
+class Desk:
+    """One `manage.py up` and what it started."""
+
+    folder: Path
+    port: int
+    settings: dict[str, str]
+    database_url: str = ""
+    process: "subprocess.Popen[bytes] | None" = None
+    opened: list[httpx.Client] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        given = {"DATA_DIR": str(self.folder), "PORT": str(self.port), "PYTHONUNBUFFERED": "1"}
+        database = {"DATABASE_URL": self.database_url} if self.database_url else {}
+        return passed | given | database | self.settings
+
+    # Start and end
+
+    def start(self, *arguments: str, ready: bool = True) -> "Desk":
+        """Run `manage.py up`; with `ready`, wait until /readyz says so."""
+        with open(self.folder / "up.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up", *arguments],
+                cwd=ROOT,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        if ready:
+            self.until(self.is_ready, seconds=60)
+        return self
+
+    def stop(self, seconds: float = 15) -> float:
+        """SIGTERM as a service manager would; returns how long the end took."""
+        assert self.process
+        began = time.monotonic()
+        self.process.terminate()
+        self.process.wait(seconds)
+        return time.monotonic() - began
+
+    def end(self) -> None:
+        """Whatever the test did: nothing of this desk goes on."""
+        for client in self.opened:
+            client.close()
+        if self.process and self.process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.stop(12)
+        for pid in [*self.pids(), *([self.process.pid] if self.process and self.process.poll() is None else [])]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.process:
+            self.process.wait(5)
+
+    # Its processes
+
+    def pids(self, name: str = "") -> list[int]:
+        """Every living process of this desk, or those of `web`, `worker`, `desk`, `beat`, `listen`, `valkey`."""
+        return [
+            pid
+            for pid, told in living().items()
+            if told.get("DATA_DIR") == str(self.folder) and name in ("", of(pid, told))
+        ]
+
+    def main(self, name: str) -> int | None:
+        """The one `up` started and watches; None while it is dead."""
+        assert self.process
+        mine = [pid for pid in self.pids(name) if parent(pid) == self.process.pid]
+        return mine[0] if mine else None
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> int:
+        """Send a signal (SIGKILL) to the process `name`, once it is there; returns its pid."""
+        self.until(lambda: self.main(name))
+        pid = self.main(name)
+        assert pid
+        os.kill(pid, number)
+        return pid
+
+    def kill_pool(self, name: str) -> list[int]:
+        """SIGKILL to the pool children of a Celery process, not to the process itself."""
+        pids = [pid for pid in self.pids(name) if pid != self.main(name)]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return pids
+
+    # Asking
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "up.log").read_text(errors="replace")
+
+    @property
+    def password(self) -> str:
+        """What the first start printed."""
+        found = re.search(r"Sign in as  owner  with the password  (\S+)", self.log)
+        assert found, self.log
+        return found.group(1)
+
+    def is_ready(self) -> bool:
+        if self.process and self.process.poll() is not None:
+            raise AssertionError(f"the desk ended with {self.process.returncode}")
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{self.url}/readyz", timeout=10, trust_env=False).status_code == 200
+        return False
+
+    def rows(self, query: str, *given: object) -> list[tuple[Any, ...]]:
+        """Read the desk's database (`?` marks a value)."""
+        if self.database_url:
+            with psycopg.connect(self.database_url) as connection:
+                return connection.execute(query.replace("?", "%s"), given).fetchall()  # type: ignore[arg-type]
+        address = f"file:{self.folder}/nightdesk.sqlite3?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=20)) as connection:
+            return connection.execute(query, given).fetchall()
+
+    def count(self, table: str, where: str = "1=1", *given: object) -> int:
+        number: int = self.rows(f"SELECT count(*) FROM {table} WHERE {where}", *given)[0][0]
+        return number
+
+    def until(self, condition: Callable[[], object], seconds: float = 30, every: float = 0.05) -> None:
+        """Wait for `condition`; a bound on liveness, far above what it takes."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {seconds:g} s: {condition}")
+            time.sleep(every)
+
+    # Doing
+
+    def manage(self, *arguments: str, check: bool = True) -> str:
+        """What `manage.py …` prints on this desk."""
+        command = [sys.executable, "manage.py", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=60, check=False)
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def python(self, code: str) -> str:
+        """Run `code` with the desk's settings and models, as its owner would in `manage.py shell`."""
+        return self.manage("shell", "--verbosity", "0", "-c", textwrap.dedent(code)).strip()
+
+    def token(self, *scopes: str, user: str = "owner") -> httpx.Client:
+        """A client of the API with a fresh token of `user`."""
+        secret = self.manage("create_token", user, "--name", "test", "--scope", ",".join(scopes)).split()[-1]
+        client = httpx.Client(
+            base_url=self.url, headers={"authorization": f"Bearer {secret}"}, timeout=30, trust_env=False
+        )
+        self.opened.append(client)
+        return client
+
+    def handlers(self, text: str, name: str = "mine") -> None:
+        """A file in HANDLERS_DIR; written before the start."""
+        (self.folder / "handlers").mkdir(exist_ok=True)
+        (self.folder / "handlers" / f"{name}.py").write_text(textwrap.dedent(text))
+
+
+@contextlib.contextmanager
+def desk(database_url: str = "", *, quick: bool = True, **settings: str) -> Iterator[Desk]:
+    """A desk that is not started yet. Its lines are printed when the block fails."""
+    folder = Path(tempfile.mkdtemp(prefix="nd-", dir="/tmp"))  # a socket's path must stay short
+    given = (QUICK if quick else {}) | settings
+    made = Desk(folder, postgres.free_port(), given, fresh_database(database_url) if database_url else "")
+    try:
+        yield made
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            print("\n".join(made.log.splitlines()[-150:]))
+        raise
+    finally:
+        made.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fresh_database(server: str) -> str:
+    """A new database on this PostgreSQL, as an address."""
+    name = f"desk_{time.time_ns()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    return f"{server.rpartition('/')[0]}/{name}"
+
+
+def living() -> dict[int, dict[str, str]]:
+    """Processes by number with their environment, those we may look at."""
+    found = {}
+    for place in Path("/proc").iterdir():
+        if not place.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            if words := (place / "environ").read_bytes():
+                found[int(place.name)] = dict(
+                    word.split("=", 1) for word in words.decode(errors="replace").split("\0") if "=" in word
+                )
+    return found
+
+
+def of(pid: int, told: dict[str, str]) -> str:
+    """Which process of a desk this is; `up` itself and commands have no name."""
+    if name := told.get("NIGHTDESK_PROCESS"):
+        return name
+    with contextlib.suppress(OSError):
+        return "valkey" if b"unixsocket" in Path(f"/proc/{pid}/cmdline").read_bytes() else ""
+    return ""
+
+
+def parent(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
