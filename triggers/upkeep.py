@@ -1,0 +1,81 @@
+"""What an admin does with a source or a trigger beside editing it: on, off, archive, a new secret."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+
+from project.lib import clock
+from project.lib.live import changed
+from triggers.errors import NotValid
+from triggers.models import Source, Trigger
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
+SHORTEST_SECRET = 8  # characters
+
+
+def switch(row: Source | Trigger, *, on: bool, by: "User | None") -> None:
+    """Turn it on or off; nothing happens when it is so already. Raises NotValid for an archived one."""
+    with transaction.atomic():
+        held = lock(row)
+        if held.archived_at is not None:
+            raise NotValid("It is archived; make a new one instead.")
+        if held.enabled == on:
+            return
+        if on:
+            held.enable(by=by)
+        else:
+            held.disable(by=by)
+        changed(topic_of(row), id=row.slug)
+
+
+def archive(row: Source | Trigger, *, by: "User | None") -> None:
+    """Take it out of use for good; what it did before stays readable."""
+    with transaction.atomic():
+        held = lock(row)
+        if held.archived_at is None:
+            held.archive(by=by)
+            changed(topic_of(row), id=row.slug)
+
+
+def add_secret(source: Source, value: str, *, by: "User | None", keep_old: bool, old_until: datetime | None) -> None:
+    """Make `value` the newest secret. With `keep_old` the one before stays valid, at most until `old_until`."""
+    if len(value) < SHORTEST_SECRET:
+        raise NotValid(f"A secret has at least {SHORTEST_SECRET} characters.", field="value")
+    with transaction.atomic():
+        held = Source.objects.select_for_update().get(pk=source.pk)
+        before = in_force(held.secrets, clock.now())[: MOST_SECRETS - 1] if keep_old else []
+        if any(item["value"] == value for item in before):
+            raise NotValid("This secret is in force already.", field="value")
+        if old_until is not None:
+            before = [item | {"ends_at": old_until.isoformat()} for item in before]
+        held.change(by=by, verb="add secret", secrets=[{"value": value}, *before])
+        changed("sources", id=source.slug)
+
+
+def end_secret(source: Source, hint: str, *, by: "User | None") -> None:
+    """Forget the secret people know by `hint`: what is signed with it is refused from now on."""
+    with transaction.atomic():
+        held = Source.objects.select_for_update().get(pk=source.pk)
+        pairs = list(zip(held.secrets, held.secret_hints, strict=True))
+        kept = [item for item, shown in pairs if shown["hint"] != hint]
+        if len(kept) == len(pairs):
+            raise NotValid(f"There is no secret {hint}.", field="hint")
+        held.change(by=by, verb="end secret", secrets=kept)
+        changed("sources", id=source.slug)
+
+
+def in_force(secrets: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
+    return [item for item in secrets if not item.get("ends_at") or datetime.fromisoformat(item["ends_at"]) > now]
+
+
+def lock(row: Source | Trigger) -> Source | Trigger:
+    held: Source | Trigger = type(row)._default_manager.select_for_update(of=("self",)).get(pk=row.pk)
+    return held
+
+
+def topic_of(row: Source | Trigger) -> str:
+    return "sources" if isinstance(row, Source) else "triggers"
