@@ -1,0 +1,104 @@
+"""Commands print what they promise and refuse in one line."""
+
+import re
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from project import samples, tour
+from project.people.models import ApiToken, User
+from triggers.models import Source, Trigger
+
+
+def test_a_token_is_printed_once_and_stored_as_a_hash(ann, capsys):
+    call_command("create_token", "ann", name="ci", scope=["read", "ingest,operate"])
+    secret = capsys.readouterr().out
+    assert re.fullmatch(r"nd_\S{40,}\n", secret)
+    token = ApiToken.objects.get()
+    assert (token.user, token.scopes) == (ann, ["read", "ingest", "operate"])
+    assert secret.strip() not in (token.hash, token.hint)
+
+
+def test_a_service_has_a_token_without_a_person(db, capsys):
+    call_command("create_token", service="build-server", name="ci", scope=["propose"])
+    assert ApiToken.objects.get().service == "build-server"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"user": "nobody"}, "no active user 'nobody'"),
+        ({"user": "ann", "scope": ["fly"]}, "no scope 'fly'"),
+        ({"user": "ann", "service": "x"}, "either a user or --service"),
+        ({}, "either a user or --service"),
+        ({"service": "x y"}, "must be a slug"),
+        ({"service": "x", "scope": ["decide"]}, "never gets the scope 'decide'"),
+        ({"service": "x", "scope": ["configure"]}, "never gets the scope 'configure'"),
+    ],
+)
+def test_a_token_that_may_not_be_is_refused(ann, arguments, words):
+    with pytest.raises(CommandError, match=re.escape(words)):
+        call_command("create_token", name="ci", **arguments)
+    assert not ApiToken.objects.exists()
+
+
+def test_the_first_start_makes_the_owner_and_the_tour_once(db, settings):
+    settings.OWNER_PASSWORD = ""
+    password = tour.first_start(bare=False)
+    owner = User.objects.get()
+    assert password
+    assert owner.check_password(password)
+    assert owner.must_change_password
+    assert {source.slug for source in Source.objects.all()} == set(tour.SOURCES)
+    assert {trigger.slug for trigger in Trigger.objects.all()} == set(tour.TRIGGERS)
+    assert tour.first_start(bare=False) is None
+
+
+def test_a_given_password_is_neither_printed_nor_to_be_changed(db, settings):
+    settings.OWNER_PASSWORD = "chosen by the operator"
+    assert tour.first_start(bare=True) is None
+    owner = User.objects.get()
+    assert owner.check_password("chosen by the operator")
+    assert not owner.must_change_password
+    assert not Source.objects.exists()
+
+
+def test_the_tour_is_completed_and_nothing_in_it_touched(db, settings, capsys):
+    tour.first_start(bare=False)
+    Source.objects.filter(slug="github").update(name="Ours")
+    Trigger.objects.filter(slug="alarm").delete()
+    call_command("seed_tour")
+    assert capsys.readouterr().out == "added: alarm\n"
+    assert Source.objects.get(slug="github").name == "Ours"
+
+
+def test_samples_are_listed(capsys):
+    call_command("ring", list=True)
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert listed == list(samples.SAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"name": "github-isue"}, "there is no sample 'github-isue'; there are: github-issue, "),
+        ({"name": "generic", "again": True}, "generic was not sent from here yet"),
+        ({"url": "http://127.0.0.1:9"}, "no desk answers at http://127.0.0.1:9/hooks/github; start it with: make up"),
+        ({"url": "not an address"}, "not an address"),
+    ],
+)
+def test_a_ring_that_reaches_nobody_says_why(db, given, words):
+    tour.first_start(bare=False)
+    with pytest.raises(CommandError, match=re.escape(words)):
+        call_command("ring", given.get("name", "github-issue"), **{k: v for k, v in given.items() if k != "name"})
+
+
+def test_a_desk_without_the_source_says_so(db):
+    with pytest.raises(CommandError, match="seed_tour makes one"):
+        call_command("ring", "github-issue")
+
+
+def test_each_delivery_has_its_own_id_and_number():
+    first, second = (samples.SAMPLES["github-issue"].make(number) for number in (1, 2))
+    assert first[0]["X-GitHub-Delivery"] != second[0]["X-GitHub-Delivery"]
+    assert first[1]["issue"]["number"] != second[1]["issue"]["number"]
