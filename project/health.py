@@ -70,7 +70,7 @@ def problems() -> dict[str, str]:
 
 
 @require_safe
-def readyz(request: HttpRequest) -> HttpResponse:
+def ready(request: HttpRequest) -> HttpResponse:
     """200 when all checks pass, else 503; the reasons are for this machine and for tokens with scope `read`."""
     found = problems()
     status = 503 if found else 200
