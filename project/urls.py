@@ -1,3 +1,28 @@
-"""Addresses."""
+"""Addresses: the desk's pages, the API, health, and the admin."""
 
-urlpatterns: list = []
+from django.contrib import admin
+from django.urls import include, path
+
+from project import health, views
+from project.api import api
+from project.people import views as people
+
+handler400 = "project.views.bad_request"
+handler403 = "project.views.not_allowed"
+handler404 = "project.views.not_found"
+handler500 = "project.views.broken"
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("test-delivery", views.send_test, name="send-test"),
+    path("settings", views.settings_page, name="settings"),
+    path("sign-in", people.sign_in, name="sign-in"),
+    path("sign-out", people.sign_out, name="sign-out"),
+    path("step-up", people.step_up, name="step-up"),
+    path("password", people.password_change, name="password-change"),
+    path("", include("approvals.urls")),
+    path("", include("triggers.urls")),
+    path("api/v1/", api.urls),
+    path("readyz", health.ready, name="readyz"),
+    path("admin/", admin.site.urls),
+]

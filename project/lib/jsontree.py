@@ -48,7 +48,9 @@ def tree(value: Any) -> SafeString:
     drawn = format_html("<ul>{}</ul>", branch("", root, 0, budget)) if compound(root) else leaf(root)
     if budget.left >= 0:
         return drawn
-    return format_html('{}<p class="c">Only the first {} values are drawn. The raw text has all.</p>', drawn, MOST_NODES)
+    return format_html(
+        '{}<p class="c">Only the first {} values are drawn. The raw text has all.</p>', drawn, MOST_NODES
+    )
 
 
 def compound(value: Any) -> bool:
@@ -63,9 +65,13 @@ def branch(name: str, value: Any, depth: int, budget: Budget) -> SafeString:
         return format_html('<li class="leaf" data-name="{}">{}{}</li>', name, label(name), leaf(value))
     if depth >= DEPTH:
         text = json.dumps(value, ensure_ascii=False, default=str)[:MOST_TEXT]
-        return format_html('<li class="leaf" data-name="{}">{}<span class="c">{}</span></li>', name, label(name), visible(text))
+        return format_html(
+            '<li class="leaf" data-name="{}">{}<span class="c">{}</span></li>', name, label(name), visible(text)
+        )
     members = value.items() if isinstance(value, dict) else ((str(at), each) for at, each in enumerate(value))
-    inner = format_html_join("", "{}", ((branch(key, each, depth + 1, budget),) for key, each in within(members, budget)))
+    inner = format_html_join(
+        "", "{}", ((branch(key, each, depth + 1, budget),) for key, each in within(members, budget))
+    )
     return format_html(
         '<li data-name="{}"><details{}><summary>{}<span class="c">{}</span></summary><ul>{}</ul></details></li>',
         name,

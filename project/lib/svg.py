@@ -78,7 +78,9 @@ def column(bar: Bar, at: int, count: int, top: int) -> SafeString:
         height = (HEIGHT - 8) * number / top
         floor -= height
         pieces.append((name, f"{4 + at * width:.2f}%", f"{width * 0.82:.2f}%", f"{floor:.1f}", f"{height:.1f}"))
-    rects = format_html_join("", '<rect class="{}" x="{}" width="{}" y="{}" height="{}"/>', (p for p in pieces if p[4] != "0.0"))
+    rects = format_html_join(
+        "", '<rect class="{}" x="{}" width="{}" y="{}" height="{}"/>', (p for p in pieces if p[4] != "0.0")
+    )
     return format_html("<g><title>{}</title>{}</g>", bar.title, rects)
 
 
@@ -86,7 +88,9 @@ def mark(bar: Bar, at: int, count: int) -> SafeString:
     end = at > count - 3
     x = 100.0 if end else 4 + at * 96 / count
     anchor, minor = ("end" if end else "start"), ("" if at in (0,) or end else " minor")
-    return format_html('<text class="txt{}" x="{}%" y="170" text-anchor="{}">{}</text>', minor, f"{x:.2f}", anchor, bar.tick)
+    return format_html(
+        '<text class="txt{}" x="{}%" y="170" text-anchor="{}">{}</text>', minor, f"{x:.2f}", anchor, bar.tick
+    )
 
 
 def beat(slots: Sequence[str], label: str) -> SafeString:

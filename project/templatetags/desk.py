@@ -128,7 +128,9 @@ def exact(at: datetime) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}.{local.microsecond // 1000:03d} {zone_name(local)}"
 
 
+@register.filter
 def iso(at: datetime) -> str:
+    """RFC 3339 UTC with milliseconds and Z."""
     return at.astimezone(timezone.get_fixed_timezone(0)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -1,0 +1,217 @@
+"""What people read about an action before they decide: only facts, computed from the frozen bytes, in their words."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from approvals import policy
+from approvals.errors import ApprovalProblem, NotValid, UnknownKind
+from approvals.kinds import Kind, named
+from approvals.models import Action, Attempt, Decision
+from approvals.models.action import Status
+from approvals.refusals import check_person
+from project.people.models import User
+from project.people.roles import can
+from triggers.models import DeadLetter
+
+VERBS = {  # what the button says; a kind that is not here says only "Approve"
+    "github.create_pr": "pull request",
+    "github.comment": "comment",
+    "github.merge": "merge",
+    "http.request": "call",
+    "notify.send": "message",
+    "stripe.refund": "refund",
+    "email.send": "mail",
+}
+MOST_EVIDENCE = 50
+RETURNS = ("url", "html_url", "link")  # members of a result that lead to the thing made
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One check of the handler: `tone` is ok (speaks for it), fail (against) or retry (unknown)."""
+
+    text: str
+    tone: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """An action as one reader sees it now. `barred` says in a sentence why this person may not decide, or is empty."""
+
+    action: Action
+    reader: User
+    now: datetime
+    decisions: tuple[Decision, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    letter: DeadLetter | None = None
+    barred: str = ""
+    fresh: bool = False  # the reader proved again who he is
+
+    @cached_property
+    def kind(self) -> Kind | None:
+        try:
+            return named(self.action.kind)
+        except UnknownKind:
+            return None
+
+    @property
+    def noun(self) -> str:
+        return VERBS.get(self.action.kind, "")
+
+    @property
+    def thing(self) -> str:
+        """The subject of a sentence: `The pull request`."""
+        return f"The {self.noun}" if self.noun else "It"
+
+    @cached_property
+    def may_read(self) -> bool:
+        """Arguments are for operators, and for reviewers who may decide them."""
+        return can(self.reader, "payloads") or can(self.reader, "decide") or self.action.asked_by(self.reader)
+
+    @cached_property
+    def preview(self) -> list[dict[str, str]]:
+        """`[{label, text, form}]` by the kind's own code; empty when the kind is unknown or does not fit any more."""
+        if self.kind is None:
+            return []
+        try:
+            return self.kind.preview(self.kind.read(self.action.arguments))
+        except NotValid:
+            return []
+
+    @property
+    def is_awaiting(self) -> bool:
+        return self.action.status == "awaiting"
+
+    @property
+    def is_open(self) -> bool:
+        """Waits for a verdict, and the time is not over."""
+        return self.is_awaiting and self.action.expires_at > self.now
+
+    @property
+    def can_decide(self) -> bool:
+        return self.is_open and not self.barred and self.action.is_intact
+
+    @property
+    def needs_step_up(self) -> bool:
+        return self.action.tier == "high" and not self.fresh
+
+    @property
+    def reason_needed(self) -> bool:
+        return self.action.tier == "high"
+
+    @property
+    def given(self) -> list[Decision]:
+        """The yeses that count for this revision."""
+        return [d for d in self.decisions if d.verdict == "approve" and d.revision == self.action.revision]
+
+    @property
+    def last(self) -> Decision | None:
+        return self.decisions[-1] if self.decisions else None
+
+    @property
+    def can_take_back(self) -> bool:
+        """The one who decided, or an admin, while nothing was started."""
+        decided = any(d.by_id == self.reader.pk for d in self.given)
+        return self.action.status == "approved" and (decided or can(self.reader, "configure"))
+
+    @property
+    def held(self) -> bool:
+        """Approved, and the window in which it can surely be taken back is not over."""
+        action = self.action
+        return bool(action.status == "approved" and not action.tries and action.not_before and action.not_before > self.now)
+
+    @property
+    def can_settle(self) -> bool:
+        """Who may answer "did it happen?": an operator; on high a reviewer who did not ask for it."""
+        if self.action.status != "unknown":
+            return False
+        if self.action.tier == "high":
+            return can(self.reader, "decide") and not self.action.asked_by(self.reader)
+        return can(self.reader, "operate")
+
+    @property
+    def can_cancel(self) -> bool:
+        return self.action.status in ("awaiting", "approved") and (
+            can(self.reader, "operate") or can(self.reader, "decide") or self.action.requested_by_id == self.reader.pk
+        )
+
+    @cached_property
+    def evidence(self) -> list[Evidence]:
+        """Against first: what speaks against it must be read before the rest."""
+        items = [read(item) for item in self.action.evidence[:MOST_EVIDENCE]]
+        return sorted(items, key=lambda item: ("fail", "retry", "ok").index(item.tone))
+
+    @property
+    def score(self) -> dict[str, int]:
+        tones = [item.tone for item in self.evidence]
+        return {"good": tones.count("ok"), "bad": tones.count("fail"), "open": tones.count("retry")}
+
+    @property
+    def strongest(self) -> Evidence | None:
+        """What speaks most clearly against it."""
+        return next((item for item in self.evidence if item.tone == "fail"), None)
+
+    @property
+    def canonical_text(self) -> str:
+        return self.action.canonical
+
+    @property
+    def size(self) -> int:
+        return len(self.action.canonical.encode())
+
+    @property
+    def result_link(self) -> str:
+        """Where the thing that was made can be looked at: a web address or a page of this desk."""
+        result = self.action.result
+        found = next((result[name] for name in RETURNS if result.get(name)), "") if isinstance(result, dict) else ""
+        return found if isinstance(found, str) and found.startswith(("https://", "http://", "/practice")) else ""
+
+    @property
+    def result_text(self) -> str:
+        return self.action.result_json or ""
+
+    @property
+    def waited(self) -> timedelta:
+        return (self.action.decided_at or self.now) - self.action.created_at
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the row or its decisions do: the part on the page is replaced then."""
+        return f"{self.action.revision}.{self.action.status}.{self.action.tries}.{len(self.decisions)}"
+
+
+def why_not(action: Action, reader: User) -> str:
+    """Why this person may not approve it, in a sentence; empty when he may."""
+    try:
+        check_person(action, reader, policy.verdict(action.kind, at_least=action.tier), "approve")
+    except ApprovalProblem as problem:
+        return problem.detail
+    return ""
+
+
+def card_of(action: Action, reader: User, now: datetime, *, fresh: bool = False) -> Card:
+    """Collect what the card shows."""
+    return Card(
+        action=action,
+        reader=reader,
+        now=now,
+        decisions=tuple(action.decisions.select_related("by").order_by("id")),
+        attempts=tuple(action.attempts.order_by("number")),
+        letter=DeadLetter.objects.filter(kind="action", action_id=action.pk).first(),
+        barred=why_not(action, reader) if action.status == Status.AWAITING else "",
+        fresh=fresh,
+    )
+
+
+def read(item: Any) -> Evidence:
+    """One entry as handlers give it: `{text, for: true|false|null, url?}`; anything else is shown as it is."""
+    if not isinstance(item, dict):
+        return Evidence(str(item), "retry", "")
+    tone = {True: "ok", False: "fail"}.get(item.get("for"), "retry")  # type: ignore[call-overload]
+    url = str(item.get("url") or "")
+    text = str(item.get("text") or json.dumps(item, ensure_ascii=False))
+    return Evidence(text, tone, url if url.startswith(("https://", "http://")) else "")

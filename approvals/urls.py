@@ -1,0 +1,15 @@
+"""Addresses of the people's side: a page an action, and the things one can say about it."""
+
+from django.urls import path
+
+from approvals import views
+
+urlpatterns = [
+    path("approvals", views.inbox, name="approvals"),
+    path("actions/<int:pk>", views.page, name="action"),
+    path("actions/<int:pk>/decisions", views.say, name="decide"),
+    path("actions/<int:pk>/take-back", views.take_it_back, name="take-back"),
+    path("actions/<int:pk>/cancel", views.withdraw, name="cancel-action"),
+    path("actions/<int:pk>/outcome", views.settle, name="outcome"),
+    path("practice", views.practice, name="practice"),
+]

@@ -1,0 +1,215 @@
+"""The pages on which people decide: the inbox, one action, and what practice connections delivered."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from approvals import decide
+from approvals.cards import Card, card_of, why_not
+from approvals.errors import ApprovalProblem, StepUpRequired
+from approvals.models import Action, PracticeItem
+from approvals.wording import said
+from project.lib import clock
+from project.people import doors
+from project.people.models import User
+
+DECIDED_SHOWN = timedelta(hours=1)  # below the waiting ones, so that people see each other's work
+MOST_WAITING = 100  # rows of the list
+PAGE = 50
+TABS = ("waiting", "decided", "expired")
+DRAFT = "draft:{}"  # in the session: the note that was typed before the password was asked for
+
+
+def reader_of(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def card_for(request: HttpRequest, action: Action, now: datetime) -> Card:
+    return card_of(action, reader_of(request), now, fresh=doors.is_fresh(request))
+
+
+@require_safe
+def inbox(request: HttpRequest) -> HttpResponse:
+    """What waits, soonest first, beside the one that is open."""
+    return render(request, "approvals/inbox.html", listed(request) | opened(request))
+
+
+def listed(request: HttpRequest) -> dict[str, Any]:
+    """The list of one tab."""
+    now = clock.now()
+    tab = request.GET.get("tab", "waiting")
+    tab = tab if tab in TABS else "waiting"
+    every = Action.objects.for_pages()
+    asked = every.filter(tier__in=["medium", "high"])
+    waiting = every.waiting_for_people().soonest_first()
+    facts: dict[str, Any] = {"tab": tab, "waiting_count": waiting.count()}
+    if tab == "waiting":
+        recent = asked.filter(decided_at__gte=now - DECIDED_SHOWN).exclude(status__in=["awaiting", "unknown"])
+        return facts | {"waiting": list(waiting[:MOST_WAITING]), "decided": list(recent.order_by("-decided_at")[:10])}
+    ended = asked.filter(status="expired") if tab == "expired" else asked.filter(decided_at__isnull=False)
+    pages = Paginator(ended.exclude(status="awaiting").order_by("-id"), PAGE)
+    page = pages.get_page(request.GET.get("page"))
+    return facts | {"page": page, "decided": list(page.object_list), "waiting": []}
+
+
+def opened(request: HttpRequest) -> dict[str, Any]:
+    """The card on the right, and the one that was just approved and can still be taken back."""
+    now = clock.now()
+    wanted = request.GET.get("sel", "")
+    every = Action.objects.for_pages()
+    action = every.filter(pk=wanted).first() if wanted.isdecimal() else None
+    if action is None and request.GET.get("tab", "waiting") == "waiting":
+        action = every.waiting_for_people().soonest_first().first()
+    card = card_for(request, action, now) if action else None
+    return {"card": card, "just": just_decided(request, now, action), "draft": draft(request, action)}
+
+
+def just_decided(request: HttpRequest, now: datetime, shown: Action | None) -> Card | None:
+    """The decision the reader came from; not said twice when its own card is open."""
+    done = request.GET.get("done", "")
+    if not done.isdecimal() or (shown and str(shown.pk) == done):
+        return None
+    action = Action.objects.for_pages().filter(pk=done).first()
+    return card_for(request, action, now) if action else None
+
+
+def draft(request: HttpRequest, action: Action | None) -> str:
+    return str(request.session.get(DRAFT.format(action.pk), "")) if action else ""
+
+
+@require_safe
+def page(request: HttpRequest, pk: int) -> HttpResponse:
+    """One action, in every state it can be in."""
+    return one(request, get_object_or_404(Action.objects.for_pages(), pk=pk))
+
+
+def one(request: HttpRequest, action: Action, *, refusal: Any = None, status: int = 200) -> HttpResponse:
+    """The page of one action, with what was refused said on top of it."""
+    now = clock.now()
+    facts = {
+        "card": card_for(request, action, now),
+        "just": just_decided(request, now, action),
+        "draft": request.POST.get("reason", "") or draft(request, action),
+        "refusal": refusal,
+    }
+    if request.POST.get("from") == "inbox":
+        return render(request, "approvals/inbox.html", listed(request) | facts, status=status)
+    return render(request, "approvals/action.html", facts, status=status)
+
+
+@require_POST
+def say(request: HttpRequest, pk: int) -> HttpResponse:
+    """Yes or no about exactly the bytes that were shown."""
+    action = get_object_or_404(Action.objects.for_pages(), pk=pk)
+    asked = clock.now()
+    stepped_up = doors.is_fresh(request)
+    note = request.POST.get("reason", "").strip()
+    try:
+        decide.decide(
+            action,
+            by=reader_of(request),
+            verdict=request.POST.get("verdict", ""),
+            digest=request.POST.get("digest", ""),
+            revision=number(request.POST.get("revision", "")),
+            reason=note,
+            stepped_up=stepped_up,
+        )
+    except StepUpRequired:
+        request.session[DRAFT.format(pk)] = note[:2000]
+        return doors.to_step_up(where(request, pk))
+    except ApprovalProblem as problem:
+        action.refresh_from_db()
+        return one(request, action, refusal=said(problem, asked), status=problem.http)
+    if action.tier == "high":
+        doors.use_up(request)
+    request.session.pop(DRAFT.format(pk), None)
+    return redirect(onwards(request, pk))
+
+
+def number(text: str) -> int:
+    """A revision as the form carried it; what is none matches none."""
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+def where(request: HttpRequest, pk: int) -> str:
+    """The page this form was on."""
+    if request.POST.get("from") == "inbox":
+        return f"{reverse('approvals')}?{urlencode({'sel': pk})}"
+    return reverse("action", args=[pk])
+
+
+def onwards(request: HttpRequest, pk: int) -> str:
+    """After a decision the next waiting one opens; when there is none, the one that was decided stays."""
+    rest = Action.objects.awaiting().exclude(pk=pk).soonest_first()
+    reader = reader_of(request)
+    following = next((each for each in rest[:20] if not why_not(each, reader)), None)
+    query = urlencode({"done": pk})
+    if request.POST.get("from") == "inbox":
+        return f"{reverse('approvals')}?{urlencode({'sel': following.pk if following else pk})}&{query}"
+    return f"{reverse('action', args=[following.pk])}?{query}" if following else reverse("action", args=[pk])
+
+
+def attempted(request: HttpRequest, pk: int, verb: Any, done: str) -> HttpResponse:
+    """Call a door; say what happened, or on the card why not."""
+    action = get_object_or_404(Action.objects.for_pages(), pk=pk)
+    asked = clock.now()
+    try:
+        verb(action)
+    except StepUpRequired:
+        return doors.to_step_up(where(request, pk))
+    except ApprovalProblem as problem:
+        action.refresh_from_db()
+        return one(request, action, refusal=said(problem, asked), status=problem.http)
+    messages.success(request, done)
+    return redirect(where(request, pk))
+
+
+@require_POST
+def take_it_back(request: HttpRequest, pk: int) -> HttpResponse:
+    """The yes is withdrawn; it waits again under a new revision."""
+    done = "Taken back. Nothing was sent. It is waiting again."
+    return attempted(request, pk, lambda action: decide.take_back(action, by=reader_of(request)), done)
+
+
+@require_POST
+def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
+    """The request itself is withdrawn."""
+    done = "Withdrawn. Nothing was sent."
+    return attempted(request, pk, lambda action: decide.cancel(action, by=reader_of(request)), done)
+
+
+@require_POST
+def settle(request: HttpRequest, pk: int) -> HttpResponse:
+    """A person answers "did it happen?"."""
+    status, note = request.POST.get("status", ""), request.POST.get("note", "").strip()
+    done = {
+        "delivered": "Noted: it happened. The run goes on.",
+        "not_sent": "Noted: it did not happen. It is sent again now.",
+        "failed": "Given up. It stands under dead letters.",
+    }.get(status, "Noted.")
+    return attempted(
+        request,
+        pk,
+        lambda action: decide.settle_unknown(
+            action, by=reader_of(request), status=status, note=note, stepped_up=doors.is_fresh(request)
+        ),
+        done,
+    )
+
+
+@require_safe
+def practice(request: HttpRequest) -> HttpResponse:
+    """What practice connections delivered: the small world inside the desk."""
+    kind = request.GET.get("kind", "")
+    items = PracticeItem.objects.select_related("connection").order_by("-id")
+    page = Paginator(items.filter(kind=kind) if kind else items, PAGE).get_page(request.GET.get("page"))
+    kinds = PracticeItem.objects.order_by("kind").values_list("kind", flat=True).distinct()
+    return render(request, "practice.html", {"page": page, "kinds": list(kinds), "kind": kind})

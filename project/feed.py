@@ -1,0 +1,93 @@
+"""What happened last on this desk: runs, events that started nothing, and what people said, newest first."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.urls import reverse
+
+from approvals.models import Decision
+from project.templatetags.desk import LOOKS, took
+from triggers.models import Event, Run
+
+LENGTH = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line; `key` and `version` let the page leave it alone until it changes."""
+
+    key: str
+    at: datetime
+    icon: str
+    tone: str
+    url: str
+    what: str
+    more: str
+    status: str
+    word: str
+
+    @property
+    def version(self) -> str:
+        return f"{self.status}.{self.word}"
+
+
+def lines() -> list[Line]:
+    newest = [*runs(), *events(), *decisions()]
+    return sorted(newest, key=lambda line: line.at, reverse=True)[:LENGTH]
+
+
+def runs() -> list[Line]:
+    rows = Run.objects.select_related("event").defer("event__raw", "event__data_json", "data_json", "result_json")
+    return [line_of_run(run) for run in rows.order_by("-id")[:LENGTH]]
+
+
+def line_of_run(run: Run) -> Line:
+    word = took(run.finished_at - run.queued_at) if run.status == "succeeded" and run.finished_at else ""
+    waits = run.status == "waiting" and run.waiting_for.startswith("approvals.")
+    return Line(
+        key=f"R-{run.pk}",
+        at=run.finished_at or run.started_at or run.queued_at,
+        icon="hand" if waits else "skull" if run.status == "dead" else "play",
+        tone="wait" if waits else "fail" if run.status == "dead" else "dim",
+        url=reverse("run", args=[run.pk]),
+        what=run.handler,
+        more=f"R-{run.pk}, {run.event.type}",
+        status=run.status,
+        word="Waits for a person" if waits else word,
+    )
+
+
+def events() -> list[Line]:
+    rows = Event.objects.without_payload().filter(source__isnull=False).exclude(status="routed").order_by("-id")
+    return [
+        Line(
+            key=f"E-{event.pk}",
+            at=event.received_at,
+            icon="zap",
+            tone="dim",
+            url=reverse("event", args=[event.pk]),
+            what=event.type,
+            more=f"E-{event.pk}, {event.source_slug}" + (", no trigger matched" if event.status == "ignored" else ""),
+            status=event.status,
+            word=LOOKS[event.status].word if event.status in LOOKS else event.status,
+        )
+        for event in rows[:LENGTH]
+    ]
+
+
+def decisions() -> list[Line]:
+    rows = Decision.objects.select_related("by", "action").order_by("-id")[:LENGTH]
+    return [
+        Line(
+            key=f"S-{said.pk}",
+            at=said.at,
+            icon="user-round-check",
+            tone="dim",
+            url=reverse("action", args=[said.action_id]),
+            what=f"{said.by} {'approved' if said.verdict == 'approve' else 'rejected'}",
+            more=f"A-{said.action_id}, {said.action.title}",
+            status=said.action.status,
+            word="",
+        )
+        for said in rows
+    ]

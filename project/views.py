@@ -1,0 +1,195 @@
+"""Home, personal settings, and the button that rings the desk with a test delivery."""
+
+import zoneinfo
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Count, F, Max, OuterRef, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.html import format_html
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from approvals.models import Action, PracticeItem
+from project import feed, figures, samples
+from project.lib import clock
+from project.people.doors import needs
+from project.people.models import User
+from triggers.models import DeadLetter, Event, Pulse, Run, Source, Trigger
+
+SHOWN = 8  # triggers on the home page
+SILENT_AFTER = 3  # times the expected distance
+THEMES = (("", "As the system"), ("light", "Light"), ("dark", "Dark"))
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A card of the first row: what waits for a person."""
+
+    tone: str
+    icon: str
+    url: str
+    title: str
+    words: str
+    button: str
+    until: datetime | None = None
+
+
+@require_safe
+def home(request: HttpRequest) -> HttpResponse:
+    now = clock.now()
+    busy = figures.from_outside().filter(received_at__gte=now - figures.HOUR)[: figures.BUSY].count() >= figures.BUSY
+    bars = figures.kept("bars", lambda: figures.per_minute(now), busy=busy)
+    facts = {
+        "needs": needed(now),
+        "figures": figures.kept("figures", lambda: figures.figures(now, bars), busy=busy),
+        "chart": figures.chart(bars),
+        "triggers": triggers_shown(now),
+        "trigger_count": Trigger.objects.kept().count(),
+        "feed": feed.lines(),
+        "health": health(now),
+        "first": first_minutes(),
+    }
+    return render(request, "home.html", facts)
+
+
+def needed(now: datetime) -> list[Need]:
+    return [need for need in (approvals_waiting(), letters_open(), *sources_silent(now)) if need]
+
+
+def approvals_waiting() -> Need | None:
+    waiting = Action.objects.waiting_for_people()
+    count = waiting.count()
+    if not count:
+        return None
+    high, unknown = waiting.filter(tier="high").count(), waiting.filter(status="unknown").count()
+    first = Action.objects.awaiting().soonest_first().first()
+    words = [f"{high} high risk"] * bool(high) + [f"{unknown} in doubt: did it happen?"] * bool(unknown)
+    title = f"{count} approval{'s' * (count > 1)} waiting"
+    said = ". ".join(words) + (". " if words else "") + ("Next one expires in" if first else "")
+    return Need("wait", "hand", "approvals", title, said, "Review", first.expires_at if first else None)
+
+
+def letters_open() -> Need | None:
+    letters = DeadLetter.objects.open()
+    count = letters.count()
+    if not count:
+        return None
+    cause = letters.values("error_type", "message").annotate(n=Count("id")).order_by("-n", "error_type").first()
+    words = f"{cause['n']} × {cause['error_type']}: {cause['message'][:80]}" if cause else ""
+    return Need("fail", "skull", "dead-letters", f"{count} dead letter{'s' * (count > 1)}", words, "Open")
+
+
+def sources_silent(now: datetime) -> list[Need]:
+    expected = Source.objects.open().filter(expect_every__isnull=False).annotate(last=Max("events__received_at"))
+    silent = [s for s in expected if s.expect_every and (s.last or s.created_at) < quiet_since(now, s.expect_every)]
+    if not silent:
+        return []
+    names = ", ".join(source.slug for source in silent[:3])
+    title = f"{len(silent)} source{'s' * (len(silent) > 1)} silent"
+    return [Need("warn", "triangle-alert", "sources", title, f"{names}: nothing for three times as long as usual", "Check")]
+
+
+def quiet_since(now: datetime, expect_every: int) -> datetime:
+    return now - SILENT_AFTER * timedelta(seconds=expect_every)
+
+
+def triggers_shown(now: datetime) -> list[dict[str, Any]]:
+    newest = Run.objects.filter(trigger=OuterRef("pk")).order_by("-id").values("queued_at")[:1]
+    rows = Trigger.objects.kept().annotate(last=Subquery(newest)).order_by(F("last").desc(nulls_last=True), "slug")[:SHOWN]
+    beats = figures.heartbeats(now, [row.pk for row in rows])
+    sources = {source.slug: source for source in Source.objects.filter(slug__in=[row.source for row in rows])}
+    return [
+        {"trigger": row, "beat": beats[row.pk], "source": sources.get(row.source), "state": state_of(row, sources)}
+        for row in rows
+    ]
+
+
+def state_of(trigger: Trigger, sources: dict[str, Source]) -> str:
+    source = sources.get(trigger.source)
+    if not trigger.enabled or (source and not source.enabled):
+        return "disabled"
+    return "paused" if trigger.mode == "paused" else "live"
+
+
+def health(now: datetime) -> dict[str, Any]:
+    """Queue and tick in numbers people can judge."""
+    due = Run.objects.due(now)
+    oldest = due.order_by("due_at").values_list("due_at", flat=True).first()
+    return {"queue": due.count(), "oldest": now - oldest if oldest else None, "tick": Pulse.age("tick")}
+
+
+def first_minutes() -> dict[str, Any] | None:
+    """How far a new desk has come; None once something was delivered."""
+    if Action.objects.filter(status="delivered", tier__in=["medium", "high"]).exists() or PracticeItem.objects.exists():
+        return None
+    rang = Event.objects.filter(source__isnull=False).exists()
+    asks = Action.objects.awaiting().soonest_first().first()
+    return {"rang": rang, "action": asks}
+
+
+@require_POST
+@needs("operate")
+def send_test(request: HttpRequest) -> HttpResponse:
+    """Ring the desk's own door with a real, signed GitHub delivery."""
+    try:
+        sent = samples.send("github-issue")
+    except samples.NotSent as problem:
+        messages.error(request, f"The test delivery did not arrive: {problem}")
+        return redirect("home")
+    link = format_html('<a href="/events/{}">E-{}</a>', sent.seq, sent.seq) if sent.seq else ""
+    messages.success(request, format_html("Delivered and accepted as {}. Watch it work.", link))
+    return redirect("home")
+
+
+class MeForm(forms.Form):
+    """What a person may set about himself."""
+
+    time_zone = forms.ChoiceField(required=False, label="Time zone", help_text="Times are shown in it; stored in UTC.")
+    theme = forms.ChoiceField(choices=THEMES, required=False, label="Theme")
+    keys = forms.BooleanField(required=False, label="Single keys (a, r, j, k …) do something")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        zones = sorted(name for name in zoneinfo.available_timezones() if "/" in name or name == "UTC")
+        self.fields["time_zone"].choices = [("", "The desk's own"), *((name, name) for name in zones)]  # type: ignore[attr-defined]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def settings_page(request: HttpRequest) -> HttpResponse:
+    user = request.user
+    assert isinstance(user, User)
+    now = {"time_zone": user.time_zone, "theme": user.theme, "keys": not request.session.get("keys_off")}
+    form = MeForm(request.POST or None, initial=now)
+    if form.is_valid():
+        told = form.cleaned_data
+        User.objects.filter(pk=user.pk).update(time_zone=told["time_zone"], theme=told["theme"])
+        request.session["keys_off"] = not told["keys"]
+        messages.success(request, "Saved.")
+        return redirect("settings")
+    facts = {"form": form, "tokens": user.tokens.filter(revoked_at=None), "roles": user.groups.order_by("name")}
+    return render(request, "settings.html", facts, status=400 if form.is_bound else 200)
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return render(request, "errors/400.html", status=400)
+
+
+def not_allowed(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return render(request, "errors/403.html", {"detail": str(exception or "")}, status=403)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return render(request, "errors/404.html", status=404)
+
+
+def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form without its CSRF mark (CSRF_FAILURE_VIEW)."""
+    return render(request, "errors/csrf.html", status=403)
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    return render(request, "errors/500.html", status=500)
