@@ -18,6 +18,7 @@ from project.lib import clock
 from project.people import roles
 from project.people.models import ApiToken, User
 from tests import postgres
+from triggers import routing
 
 PASSWORD = "a long enough password"
 
@@ -127,3 +128,11 @@ def until(condition: Callable[[], object], seconds: float = 20, every: float = 0
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {seconds:g} s: {condition}")
         time.sleep(every)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> Iterator[None]:
+    """Every test's database is new, but its versions count from one again: forget what an earlier test cached."""
+    routing.forget()
+    yield
+    routing.forget()

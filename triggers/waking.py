@@ -18,7 +18,8 @@ BATCH = 1000  # waits looked at in one go
 
 def wake_waits(event_ids: Iterable[int]) -> int:
     """End the pending waits that these committed events answer; returns how many runs were woken."""
-    events = Event.objects.without_payload().filter(pk__in=list(event_ids)).exclude(status__in=DEAF).order_by("pk")
+    awaited = Exists(Wait.objects.filter(status="pending", type=OuterRef("type")))
+    events = answers(pk__in=list(event_ids)).filter(awaited).order_by("pk")
     return sum(end_wait(wait, event) for event in events for wait in waits_for(event))
 
 

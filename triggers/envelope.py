@@ -1,0 +1,49 @@
+"""An event on its way in: the CloudEvents attributes, the exact bytes, and the keys that make it once."""
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+
+LONGEST_KEY = 512  # characters; a longer key is claimed as its hash
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A cleaned candidate for an event; nothing in it touches the database."""
+
+    source_id: int | None
+    source: str  # the slug, or /approvals, /nightdesk
+    ce_id: str
+    ce_source: str
+    type: str
+    subject: str = ""
+    time: datetime | None = None
+    datacontenttype: str = ""
+    dataschema: str = ""
+    raw: bytes | None = b""  # the exact body
+    data_json: str | None = None  # clean JSON text; None: `raw` is that already; "": no data
+    headers: dict[str, str] = field(default_factory=dict)
+    credentials: str = ""  # sealed headers that proved the sender
+    severity: str = "info"
+    traceparent: str = ""
+    correlationid: str = ""
+    idempotencykey: str = ""
+    hops: int = 0
+    keys: list[tuple[str, str]] = field(default_factory=list)  # (key, reason a repeat is told)
+    window: int = 7 * 86400  # seconds a key stays claimed
+    sanitized: int = 0  # characters replaced by U+FFFD
+    remote: str = ""
+    requester_id: int | None = None
+    is_own: bool = False  # what the desk itself did over there: starts nothing
+
+    @property
+    def size(self) -> int:
+        """Bytes of data."""
+        return len(self.data_json) if self.data_json is not None else len(self.raw or b"")
+
+
+def key_of(prefix: str, value: str) -> str:
+    """A key for `seen`: byte-exact, hashed when it is too long to keep."""
+    if len(value) > LONGEST_KEY:
+        value = "sha256:" + hashlib.sha256(value.encode()).hexdigest()
+    return f"{prefix}:{value}"

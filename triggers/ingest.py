@@ -1,0 +1,159 @@
+"""The one door for events: believed, stored once, matched, and their runs started, in one transaction."""
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import DatabaseError, connection, transaction
+
+from project.lib import clock
+from project.lib.live import changed
+from triggers import bells, routing, store, waking
+from triggers.envelope import Arrival
+from triggers.errors import QueueFull
+from triggers.models import ConfigVersion, Event
+from triggers.routing import Table
+from triggers.store import Dialect, Member
+
+TRIES = 3  # times a batch is matched again because the configuration changed under it
+
+
+class ConfigChanged(Exception):
+    """The batch was matched under another version of the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one arrival; `seq` and `ce_id` are those of the first when it is a duplicate."""
+
+    status: str  # accepted, duplicate
+    seq: int
+    ce_id: str
+    reason: str = ""
+    runs: tuple[int, ...] = ()
+
+
+def ingest(arrivals: Sequence[Arrival]) -> list[Outcome]:
+    """Store each arrival once and start its runs, all in one commit; bells ring after it.
+
+    Equal keys, in the batch or claimed before, give the first one's numbers and start nothing.
+    Raises QueueFull when the database does not take them."""
+    for _ in range(TRIES):
+        known = routing.table()
+        members = prepared(arrivals, known)
+        try:
+            commit(members, known)
+        except ConfigChanged:
+            continue
+        transaction.on_commit(lambda: announce(members), robust=True)  # noqa: B023 -- the loop ends here
+        return [outcome_of(member) for member in members]
+    raise QueueFull("The configuration changes too fast to take events; send it again.")
+
+
+def prepared(arrivals: Sequence[Arrival], known: Table) -> list[Member]:
+    """Ask the rules before BEGIN: no filter runs inside a transaction."""
+    return [Member(arrival, routing.route(arrival, known, at_door=True)) for arrival in arrivals]
+
+
+def commit(members: Sequence[Member], known: Table) -> None:
+    """One transaction; on a database error each member of a larger batch is written alone."""
+    try:
+        write(members, known)
+    except DatabaseError as error:
+        if len(members) == 1 or connection.in_atomic_block:
+            raise QueueFull("The database does not take events right now.") from error
+        for member in members:
+            fresh_start(member)
+            commit([member], known)
+
+
+def fresh_start(member: Member) -> None:
+    member.status, member.reason, member.runs = "accepted", "", []
+    for told in member.route.outcomes:
+        told.pop("run", None)
+
+
+def write(members: Sequence[Member], known: Table) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        if ConfigVersion.current() != known.version:
+            raise ConfigChanged
+        now = clock.now()
+        db = Dialect(cursor, postgres=connection.vendor == "postgresql", mark="%s")
+        store.write(db, members, now)
+        store.count_duplicates(db, members)
+
+
+def outcome_of(member: Member) -> Outcome:
+    return Outcome(member.status, member.seq, member.ce_id, member.reason, tuple(member.runs))
+
+
+def announce(members: Sequence[Member]) -> None:
+    """After the commit: ring for the runs, wake who waited, tell the browsers."""
+    fresh = [member for member in members if member.status != "duplicate"]
+    bells.ring([run for member in fresh for run in member.runs])
+    if fresh:
+        waking.wake_waits([member.seq for member in fresh])
+        match_stored([member.seq for member in fresh if member.route.status == routing.LATER])
+    changed("events")
+
+
+def store_internal(
+    *,
+    source: str,
+    type: str,
+    data: Any = None,
+    subject: str = "",
+    correlationid: str = "",
+    traceparent: str = "",
+    hops: int = 0,
+    severity: str = "info",
+    emitted_by: int | None = None,
+    requester_id: int | None = None,
+) -> Event:
+    """Store an event of the desk's own inside the caller's transaction; it is matched in the next one.
+
+    Its caller's compare-and-set makes it single, so no key is claimed."""
+    event = Event.objects.create(
+        source_slug=source,
+        ce_id=str(uuid.uuid4()),
+        ce_source=source if emitted_by is None else f"{source}/runs/{emitted_by}",
+        type=type,
+        subject=subject,
+        datacontenttype="application/json",
+        data_json=json.dumps(data),
+        correlationid=correlationid,
+        traceparent=traceparent,
+        hops=hops,
+        severity=severity,
+        received_at=clock.now(),
+        emitted_by=emitted_by,
+        requester_id=requester_id,
+    )
+    transaction.on_commit(lambda: match_stored([event.pk]), robust=True)
+    return event
+
+
+def match_stored(event_ids: Sequence[int] | None, limit: int = 500) -> int:
+    """Match events that were only stored (born inside, too large for the door, or cut short), each on its own."""
+    waiting = Event.objects.unmatched().order_by("pk")
+    if event_ids is not None:
+        waiting = waiting.filter(pk__in=list(event_ids))
+    return sum(match_one(event_id) for event_id in list(waiting.values_list("pk", flat=True)[:limit]))
+
+
+def match_one(event_id: int) -> bool:
+    """Ask the rules, then start the runs and write the outcomes in one transaction; False when it was done already."""
+    event = Event.objects.get(pk=event_id)
+    known = routing.table()
+    member = Member(event, routing.route(event, known, at_door=False), seq=event.pk)  # type: ignore[arg-type]
+    with transaction.atomic(), connection.cursor() as cursor:
+        held = Event.objects.select_for_update(of=("self",)).filter(pk=event_id, status="accepted")
+        if not held.values_list("pk", flat=True).first() or ConfigVersion.current() != known.version:
+            return False
+        db = Dialect(cursor, postgres=connection.vendor == "postgresql", mark="%s")
+        store.start_runs(db, [member], clock.now())
+        Event.objects.filter(pk=event_id).update(status=member.route.status, outcomes=member.route.outcomes)
+        transaction.on_commit(lambda: announce([member]), robust=True)
+    return True

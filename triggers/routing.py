@@ -1,0 +1,118 @@
+"""What the door knows without asking: sources and rules, read once for each version of the configuration."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from triggers import registry
+from triggers.envelope import Arrival
+from triggers.matching import Rule, Verdict, event_view, match, reads_of, too_big_for_door, type_matches
+from triggers.models import ConfigVersion, Event, Source, Trigger
+
+MAX_HOPS = 8  # an event that was handed on more often starts nothing
+LATER = "accepted"  # too large to match at the door
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Sources and rules as they were at `version`; `read_at` is monotonic."""
+
+    version: int
+    sources: dict[str, Source]
+    rules: tuple[Rule, ...]
+    read_at: float
+
+    def rules_for(self, slug: str, type: str) -> list[Rule]:
+        return [rule for rule in self.rules if rule.source in (slug, "*") and type_matches(rule.type_pattern, type)]
+
+
+@dataclass(slots=True)
+class Route:
+    """What an arrival wakes: the rules that matched, what every asked rule said, and the status that follows."""
+
+    matched: list[Rule]
+    outcomes: list[dict[str, Any]]
+    status: str
+
+
+class Cache:
+    """This process's table; one attribute, swapped whole."""
+
+    table: Table | None = None
+
+
+def table(*, version: int | None = None) -> Table:
+    """The table of `version` (None: whatever is current in the database)."""
+    wanted = ConfigVersion.current() if version is None else version
+    known = Cache.table
+    if known is None or known.version != wanted:
+        known = Cache.table = read()
+    return known
+
+
+def cached() -> Table:
+    """The table this process holds, possibly a little old: whoever writes with it compares the version again."""
+    return Cache.table or table()
+
+
+def forget() -> None:
+    Cache.table = None
+
+
+def read() -> Table:
+    version = ConfigVersion.current()  # read first: a change that comes between is noticed at the write
+    sources = {source.slug: source for source in Source.objects.open()}
+    rules = tuple(rule_of(trigger) for trigger in Trigger.objects.armed().order_by("priority", "pk"))
+    return Table(version, sources, rules, time.monotonic())
+
+
+def rule_of(trigger: Trigger) -> Rule:
+    code = registry.HANDLERS.get(trigger.handler)
+    return Rule(
+        trigger_id=trigger.pk,
+        slug=trigger.slug,
+        source=trigger.source,
+        type_pattern=trigger.type_pattern,
+        filter_plan=trigger.filter_plan,
+        handler=trigger.handler,
+        limits=trigger.limits,
+        mode=trigger.mode,
+        priority=trigger.priority,
+        handler_version=code.version if code else "",
+    )
+
+
+def route(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
+    """Ask every rule of the arrival's source and type; large data is left for the worker when `at_door`."""
+    slug = arrival.source if isinstance(arrival, Arrival) else arrival.source_slug
+    if arrival.hops > MAX_HOPS:
+        return stopped("suppressed", f"it was handed on {arrival.hops} times; the most is {MAX_HOPS}")
+    if isinstance(arrival, Arrival) and arrival.is_own:
+        return stopped("suppressed", "the desk itself did this over there")
+    rules = known.rules_for(slug, arrival.type)
+    filtered = [rule for rule in rules if rule.filter_plan]
+    if not filtered:
+        return sort_out([(rule, Verdict("matched")) for rule in rules])
+    view = event_view(arrival, reads_of(filtered))  # type: ignore[arg-type]
+    if at_door and too_big_for_door(view, size_of(arrival)):
+        return Route([], [], LATER)
+    return sort_out([(rule, match(rule, view)) for rule in rules])
+
+
+def size_of(arrival: Arrival | Event) -> int:
+    return arrival.size if isinstance(arrival, Arrival) else len(arrival.data_text)
+
+
+def sort_out(asked: Iterable[tuple[Rule, Verdict]]) -> Route:
+    matched, outcomes = [], []
+    for rule, verdict in asked:
+        if verdict.matched:
+            matched.append(rule)
+        told = {"trigger": rule.slug, "outcome": verdict.outcome, "clause": verdict.clause, "detail": verdict.detail}
+        outcomes.append({name: value for name, value in told.items() if value})
+    return Route(matched, outcomes, "routed" if matched else "ignored")
+
+
+def stopped(status: str, why: str) -> Route:
+    return Route([], [{"trigger": "", "outcome": status, "detail": why}], status)
