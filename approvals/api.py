@@ -80,12 +80,12 @@ def decide_action(request: HttpRequest, id: int, body: schemas.DecisionIn) -> An
 
 
 @router.post("/actions/{int:id}/cancel", response=schemas.ActionRow, tags=["actions"])
-def cancel_action(request: HttpRequest, id: int, body: schemas.CancelIn) -> Any:
+def cancel_action(request: HttpRequest, id: int, body: schemas.CancelIn | None = None) -> Any:
     who = caller(request)
     action = visible(who, id)
     if not (who.may("operate") or who.may("decide")):
         who.need("propose")
-    decide.cancel(action, by=person(who), reason=body.reason)
+    decide.cancel(action, by=person(who), reason=body.reason if body else "")
     return schemas.ActionRow.facts(visible(who, id))
 
 

@@ -151,6 +151,8 @@ def too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
 
 @api.exception_handler(HttpError)
 def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
+    if isinstance(error.__cause__, Problem):  # our parser's own words
+        return answer(error.__cause__)
     kinds: dict[int, type[Problem]] = {401: NotSignedIn, 403: Forbidden, 404: NotFound}
     kind = kinds.get(error.status_code, strict_json.NotParsable)
     return answer(kind() if error.status_code in kinds else kind(str(error)))

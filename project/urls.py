@@ -1,10 +1,10 @@
 """Addresses: the desk's pages, the API, health, and the admin."""
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
 
 from project import health, views
-from project.api import api
+from project.api import api, no_such_address
 from project.people import views as people
 
 handler400 = "project.views.bad_request"
@@ -21,8 +21,10 @@ urlpatterns = [
     path("step-up", people.step_up, name="step-up"),
     path("password", people.password_change, name="password-change"),
     path("", include("approvals.urls")),
+    path("", include("approvals.connection_urls")),
     path("", include("triggers.urls")),
     path("api/v1/", api.urls),
+    re_path(r"^api/(?P<rest>.*)$", no_such_address),
     path("readyz", health.ready, name="readyz"),
     path("admin/", admin.site.urls),
 ]

@@ -85,11 +85,12 @@ def cancel_run(request: HttpRequest, id: int) -> Any:
 
 
 @router.post("/runs/{int:id}/rerun", response={201: schemas.RunRow}, tags=["runs"])
-def rerun(request: HttpRequest, id: int, body: schemas.RerunIn) -> Any:
+def rerun(request: HttpRequest, id: int, body: schemas.RerunIn | None = None) -> Any:
     who = caller(request)
     who.need("operate")
     run = found(Run.objects.all(), pk=id)
-    new = redrive.rerun(run, by=who.user, from_step=body.from_step, reason=body.reason, send_again=body.send_again)
+    wish = body or schemas.RerunIn()
+    new = redrive.rerun(run, by=who.user, from_step=wish.from_step, reason=wish.reason, send_again=wish.send_again)
     return Status(201, schemas.RunRow.facts(new))
 
 
@@ -106,11 +107,12 @@ def get_letter(request: HttpRequest, id: int) -> Any:
 
 
 @router.post("/dead-letters/{int:id}/redrive", response={201: schemas.RunRow}, tags=["dead letters"])
-def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn) -> Any:
+def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn | None = None) -> Any:
     who = caller(request)
     who.need("operate")
     letter = found(DeadLetter.objects.all(), pk=id)
-    run = redrive.redrive(letter, by=who.user, data=body.data, from_=body.from_, send_again=body.send_again)
+    wish = body or schemas.RedriveIn()
+    run = redrive.redrive(letter, by=who.user, data=wish.data, from_=wish.from_, send_again=wish.send_again)
     return Status(201, schemas.RunRow.facts(run))
 
 

@@ -1,0 +1,116 @@
+"""One row of every kind, and every operation of the API with a request that makes sense for it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.test import Client
+
+from project.lib import clock
+from project.people.models import User
+from tests import builders
+from triggers.models import DeadLetter, Refusal
+
+API = "/api/v1"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`path` as OpenAPI writes it; `who` is the ability it needs (several: any of them)."""
+
+    method: str
+    path: str
+    who: str
+    body: Any = None
+    fresh: bool = False  # an admin in person who gave the password again
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+CLOUD_EVENT = {"specversion": "1.0", "id": "1", "source": "/t", "type": "t.happened", "data": {}}
+DECISION = {"verdict": "approve", "digest": "sha256:none", "revision": 1}
+SOURCE = {"slug": "new", "kind": "schedule", "config": {"every": 60}}
+TRIGGER = {"slug": "new", "source": "github", "handler": "contract-test"}
+OPERATIONS = [
+    Operation("GET", "/events", "view"),
+    Operation("POST", "/events", "ingest", CLOUD_EVENT),
+    Operation("GET", "/events/{seq}", "view"),
+    Operation("POST", "/events/{seq}/run-again", "operate", {"trigger": "watch"}),
+    Operation("GET", "/runs", "view"),
+    Operation("GET", "/runs/{id}", "view"),
+    Operation("POST", "/runs/{id}/cancel", "operate"),
+    Operation("POST", "/runs/{id}/rerun", "operate", {}),
+    Operation("GET", "/dead-letters", "view"),
+    Operation("GET", "/dead-letters/{id}", "view"),
+    Operation("POST", "/dead-letters/{id}/redrive", "operate", {}),
+    Operation("POST", "/dead-letters/{id}/dismiss", "operate", {"reason": "known"}),
+    Operation("GET", "/sources", "view"),
+    Operation("POST", "/sources", "configure", SOURCE),
+    Operation("GET", "/sources/{slug}", "view"),
+    Operation("PATCH", "/sources/{slug}", "configure", {"version": 1, "enabled": False}),
+    Operation("DELETE", "/sources/{slug}", "configure"),
+    Operation("GET", "/sources/{slug}/refusals", "view"),
+    Operation("POST", "/sources/{slug}/refusals/{id}/admit", "operate"),
+    Operation("GET", "/triggers", "view"),
+    Operation("POST", "/triggers", "configure", TRIGGER),
+    Operation("GET", "/triggers/{slug}", "view"),
+    Operation("PATCH", "/triggers/{slug}", "configure", {"version": 1, "enabled": False}),
+    Operation("DELETE", "/triggers/{slug}", "configure"),
+    Operation("GET", "/actions", "view"),
+    Operation("GET", "/actions/{id}", "view"),
+    Operation("POST", "/actions/{id}/decisions", "decide", DECISION),
+    Operation("POST", "/actions/{id}/cancel", "operate decide", {}),
+    Operation("POST", "/actions/{id}/take-back", "decide configure"),
+    Operation("POST", "/actions/{id}/outcome", "operate decide", {"status": "failed"}),
+    Operation("GET", "/connections", "view"),
+    Operation("POST", "/connections", "configure", {"slug": "new", "system": "github"}, fresh=True),
+    Operation("GET", "/connections/{slug}", "view"),
+    Operation("PATCH", "/connections/{slug}", "configure", {"version": 1, "name": "x"}, fresh=True),
+    Operation("DELETE", "/connections/{slug}", "configure", fresh=True),
+    Operation("POST", "/switch", "operate", {"scope": "all", "paused": True}),
+    Operation("GET", "/live", "view"),
+    Operation("POST", "/step-up", "view", {"password": "wrong"}),
+]
+
+
+@dataclass(frozen=True)
+class World:
+    """The ids and slugs of the rows, by the segment of the path before them."""
+
+    keys: dict[str, Any]
+
+    def address(self, operation: Operation) -> str:
+        segments = operation.path.split("/")
+        filled = [str(self.keys[segments[at - 1]]) if "{" in part else part for at, part in enumerate(segments)]
+        return f"{API}{'/'.join(filled)}"
+
+
+def make_world(requester: User) -> World:
+    source = builders.source("github")
+    builders.source("api", provider="", kind="cloudevents", types=["**"])
+    trigger = builders.trigger("contract-test", slug="watch")
+    event = builders.event(data={"secret": "of the payload"})
+    run = builders.run("contract-test", event=event, trigger=trigger)
+    now = clock.now()
+    letter = DeadLetter.objects.create(
+        kind="run", run=run, fingerprint="f" * 16, error_type="Boom", first_at=now, last_at=now
+    )
+    refusal = Refusal.objects.create(source=source, slug="github", at=now, reason="signature", answered=401)
+    connection = builders.connection()
+    action = builders.action(by=requester, run=run, arguments={"repo": "acme/shop", "title": "secret title"})
+    rows = {"events": event, "runs": run, "dead-letters": letter, "actions": action, "refusals": refusal}
+    slugs = {"sources": source.slug, "triggers": trigger.slug, "connections": connection.slug}
+    return World({**{name: row.pk for name, row in rows.items()}, **slugs})
+
+
+def send(client: Client, operation: Operation, world: World) -> Any:
+    body = {"data": operation.body, "content_type": "application/json"} if operation.body is not None else {}
+    if operation.name == "POST /events":
+        body["content_type"] = "application/cloudevents+json"
+    return client.generic(operation.method, world.address(operation), **encoded(body))
+
+
+def encoded(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "data": json.dumps(body["data"])} if "data" in body else body
