@@ -109,7 +109,7 @@ def checked_trigger(fields: dict[str, Any]) -> dict[str, Any]:
         fields["type_pattern"] = named("type_pattern", compile_pattern, fields["type_pattern"])
     if "filter" in fields:
         plan = named("filter", compile_filter, fields["filter"])
-        fields["filter_plan"], fields["filter"] = plan, plan["text"]
+        fields["filter_plan"], fields["filter"] = plan if plan["clauses"] else None, plan["text"]
     check_handler(fields["handler"], fields.get("config") or {})
     limits = read_limits(fields.get("limits") or {})
     if source is not None and source.kind == "schedule":

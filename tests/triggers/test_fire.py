@@ -1,0 +1,227 @@
+"""A slot of a schedule makes one event, whoever ticks, whatever was missed, however it is edited or paused."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from project.lib import clock
+from triggers import configure, fire
+from triggers.models import Event, ScheduleFire, Source
+from triggers.sources.schedule import iso
+
+EVERY_TEN = {"cron": "*/10 * * * *"}
+
+
+@pytest.fixture
+def set_clock(later: Callable[..., None]) -> Callable[[str], None]:
+    """`set_clock("02:03")`: the desk's clock shows that time of 5 January 2027."""
+
+    def show(text: str) -> None:
+        wanted = datetime.fromisoformat(f"2027-01-05T{text}").replace(tzinfo=UTC)
+        later(seconds=(wanted - clock.now()).total_seconds())
+
+    return show
+
+
+def schedule(config: dict[str, Any] | None = None, **fields: Any) -> Source:
+    return configure.make_source(by=None, slug="report", kind="schedule", config=config or EVERY_TEN, **fields)
+
+
+def slots() -> list[str]:
+    return [event.data["scheduled_for"][11:16] for event in Event.objects.order_by("pk")]
+
+
+@pytest.mark.django_db
+def test_a_new_schedule_waits_for_its_first_slot_and_then_rings_once(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    source = schedule()
+    assert fire.fire_due() == 0
+    source.refresh_from_db()
+    assert iso(source.next_fire_at or clock.now()) == "2027-01-05T02:10:00Z"
+    set_clock("02:10:01")
+    assert fire.fire_due() == 1
+    assert fire.fire_due() == 0
+    event = Event.objects.get()
+    assert event.ce_id == f"schedule:{source.pk}:2027-01-05T02:10:00Z"
+    assert event.type == "report.fired"
+    assert event.source == source
+    assert event.data == {"scheduled_for": "2027-01-05T02:10:00Z", "late": False, "missed": 0}
+    assert ScheduleFire.objects.get().event == event.pk
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("catch_up", "expected", "missed"),
+    [("none", [], 36), ("last", ["08:00"], 35), ("all", None, 0)],
+)
+def test_after_an_outage_it_catches_up_as_it_was_told(
+    set_clock: Callable[[str], None], catch_up: str, expected: list[str] | None, missed: int
+) -> None:
+    set_clock("02:03")
+    source = schedule({**EVERY_TEN, "catch_up": catch_up})
+    fire.fire_due()
+    set_clock("08:07")
+    fire.fire_due()
+    assert (len(slots()) == 36) if expected is None else (slots() == expected)
+    assert slots() == sorted(slots())
+    source.refresh_from_db()
+    assert (source.misses, iso(source.next_fire_at or clock.now())) == (missed, "2027-01-05T08:10:00Z")
+    for event in Event.objects.all():
+        assert event.data["late"] is True
+    if catch_up == "last":
+        assert Event.objects.get().data["missed"] == 35
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("catch_up", ["none", "last", "all"])
+def test_what_passed_while_it_was_off_is_never_caught_up(set_clock: Callable[[str], None], catch_up: str) -> None:
+    set_clock("02:03")
+    source = schedule({**EVERY_TEN, "catch_up": catch_up})
+    fire.fire_due()
+    source.disable(by=None)
+    set_clock("08:07")
+    assert fire.fire_due() == 0
+    source.enable(by=None)
+    assert fire.fire_due() == 0
+    set_clock("08:10:02")
+    assert fire.fire_due() == 1
+    assert slots() == ["08:10"]
+
+
+@pytest.mark.django_db
+def test_an_edited_schedule_forgets_its_old_slots(set_clock: Callable[[str], None]) -> None:
+    set_clock("08:30")
+    source = schedule({"cron": "0 9 * * *"})
+    fire.fire_due()
+    set_clock("08:59:59")
+    for minute in (0, 15, 30):
+        source.change(by=None, config={"cron": f"{minute} 10 * * *"})
+    set_clock("09:00:01")
+    assert fire.fire_due() == 0
+    set_clock("10:30:01")
+    assert fire.fire_due() == 1
+    assert slots() == ["10:30"]
+
+
+@pytest.mark.django_db
+def test_a_tick_that_read_the_schedule_before_it_was_closed_fires_nothing(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    schedule()
+    fire.fire_due()
+    set_clock("02:10")
+    read = Source.objects.get()
+    Source.objects.get().disable(by=None)
+    assert fire.take_and_ring(read, clock.now()) == 0
+    assert not Event.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_slot_that_was_taken_but_not_rung_is_rung_by_a_later_tick(
+    set_clock: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_clock("02:03")
+    schedule()
+    fire.fire_due()
+    set_clock("02:10:01")
+    with monkeypatch.context() as patch:
+        patch.setattr(fire, "ring", die)
+        with pytest.raises(ProcessKilled):
+            fire.fire_due()
+    assert fire.fire_due() == 0
+    set_clock("02:10:30")
+    assert fire.fire_due() == 1
+    assert fire.fire_due() == 0
+    assert slots() == ["02:10"]
+
+
+class ProcessKilled(BaseException):
+    """As kill -9 would: between the slot and its event."""
+
+
+def die(*args: Any, **kwargs: Any) -> int:
+    raise ProcessKilled
+
+
+@pytest.mark.django_db
+def test_a_slot_cut_short_is_given_up_when_its_source_was_closed(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:10:30")
+    source = schedule()
+    slot = clock.now() - timedelta(seconds=30)
+    ScheduleFire.objects.create(source=source, fire_at=slot, fired_at=slot)
+    source.archive(by=None)
+    assert fire.fire_due() == 0
+    assert ScheduleFire.objects.get().outcome == "cancelled"
+
+
+@pytest.mark.django_db
+def test_once_is_once(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    schedule({"at": "2027-01-05T02:05:00Z"})
+    fire.fire_due()
+    set_clock("02:05:01")
+    assert fire.fire_due() == 1
+    set_clock("03:00")
+    assert fire.fire_due() == 0
+
+
+@pytest.mark.django_db
+def test_jitter_moves_the_moment_and_never_the_slot(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    source = schedule({**EVERY_TEN, "jitter": 300})
+    fire.fire_due()
+    source.refresh_from_db()
+    assert source.next_fire_at is not None
+    later_by = source.next_fire_at - datetime(2027, 1, 5, 2, 10, tzinfo=UTC)
+    assert timedelta(0) < later_by < timedelta(seconds=300)
+    set_clock(str(source.next_fire_at.time()))
+    assert fire.fire_due() == 1
+    assert slots() == ["02:10"]
+    assert Event.objects.get().data["late"] is False
+
+
+@pytest.mark.django_db
+def test_firing_by_hand_rings_each_time(set_clock: Callable[[str], None]) -> None:
+    source = schedule()
+    assert fire.fire(source) != fire.fire(source)
+    assert Event.objects.count() == 2
+
+
+@pytest.mark.django_db
+def test_a_schedule_whose_zone_vanished_is_closed_and_the_others_go_on(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    schedule()
+    broken = Source.objects.create(slug="old", kind="schedule", config={"every": 5, "timezone": "Gone/Zone"})
+    fire.fire_due()
+    broken.refresh_from_db()
+    assert broken.enabled is False
+    set_clock("02:10")
+    assert fire.fire_due() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_ticks_at_once_give_one_event_for_each_slot(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    schedule({**EVERY_TEN, "catch_up": "all"})
+    fire.fire_due()
+    set_clock("02:33")
+    together, rung = Barrier(2), []
+
+    def tick() -> None:
+        try:
+            together.wait(10)
+            rung.append(fire.fire_due())
+        finally:
+            connections.close_all()
+
+    ticks = [Thread(target=tick) for _ in range(2)]
+    for thread in ticks:
+        thread.start()
+    for thread in ticks:
+        thread.join(30)
+    assert sum(rung) == 3
+    assert slots() == ["02:10", "02:20", "02:30"]
+    assert not Event.objects.filter(duplicates__gt=0).exists()
