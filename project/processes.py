@@ -1,9 +1,8 @@
 """Which processes make a desk, and how each is started."""
 
-import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from django.conf import settings
 
@@ -14,8 +13,10 @@ NAMES = ("valkey", "web", "worker", "desk", "beat", "listen")
 DESK_SLOTS = 2  # so that a slow delivery does not hold up tick
 PYTHON = [sys.executable]
 CELERY = [*PYTHON, "-m", "celery", "--app", "project.celery", "--quiet"]
-# SIGTERM then means: give every run back and be gone when the soft shutdown timeout is over.
-CELERY_ENV = {"REMAP_SIGTERM": "SIGQUIT"}
+CELERY_ENV = {
+    "REMAP_SIGTERM": "SIGQUIT",  # SIGTERM then means: give every run back, be gone within the soft shutdown timeout
+    "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",  # a container has no other user
+}
 
 
 def children(names: list[str], *, workers: int) -> list[Child]:
@@ -34,7 +35,7 @@ def children(names: list[str], *, workers: int) -> list[Child]:
 def valkey_server() -> Child:
     path = backends.valkey_socket(settings.DATA_DIR)
     command = valkey.command(path, folder=settings.DATA_DIR)
-    return Child("valkey", command, ready=connects(lambda: asyncio.open_unix_connection(path)), last=True)
+    return Child("valkey", command, ready=f"unix:{path}", last=True)
 
 
 def web() -> Child:
@@ -42,9 +43,8 @@ def web() -> Child:
     command = [*PYTHON, "-m", "uvicorn", "project.asgi:application", "--host", host, "--port", str(settings.PORT)]
     command += ["--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "5"]
     command += ["--forwarded-allow-ips", ",".join(settings.TRUSTED_PROXIES)]
-    near = local_host()
-    ready = connects(lambda: asyncio.open_connection(near, settings.PORT))
-    return Child("web", command, {"NIGHTDESK_PROCESS": "web"}, ready)
+    near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return Child("web", command, {"NIGHTDESK_PROCESS": "web"}, ready=f"tcp:{near}:{settings.PORT}")
 
 
 def worker(name: str, *, queue: str, slots: int) -> Child:
@@ -68,25 +68,3 @@ def beat() -> Child:
 
 def listen() -> Child:
     return Child("listen", [*PYTHON, "manage.py", "listen"], {"NIGHTDESK_PROCESS": "listen"})
-
-
-def local_host() -> str:
-    """How this machine reaches its own web process."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.HOST, settings.HOST)
-
-
-def connects(
-    attempt: Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]],
-) -> Callable[[], Awaitable[None]]:
-    """Wait until somebody accepts a connection."""
-
-    async def wait() -> None:
-        while True:
-            try:
-                _, writer = await attempt()
-                writer.close()
-                return
-            except OSError:
-                await asyncio.sleep(0.1)
-
-    return wait

@@ -53,7 +53,7 @@ INSTALLED_APPS = [
     "triggers.apps.TriggersConfig",
     "approvals.apps.ApprovalsConfig",
     "unfold",
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # project/urls.py registers: workers need no admin
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -1,5 +1,6 @@
 """What beat asks for, and what a worker or beat checks before its first task."""
 
+import gc
 from typing import Any
 
 from celery import shared_task, signals
@@ -29,3 +30,10 @@ def before_beating(**_: Any) -> None:
     """The same for beat, which also needs its rows."""
     health.require_migrated()
     periodic.ensure()
+
+
+@signals.worker_before_create_process.connect
+def share_memory(**_: Any) -> None:
+    """What is loaded stays loaded: the collector leaves it alone, so parent and children go on sharing its pages."""
+    gc.collect()
+    gc.freeze()

@@ -12,6 +12,8 @@ handler403 = "project.views.not_allowed"
 handler404 = "project.views.not_found"
 handler500 = "project.views.broken"
 
+admin.autodiscover()  # here and not at start-up, so that only processes with pages load it
+
 urlpatterns = [
     path("", views.home, name="home"),
     path("test-delivery", views.send_test, name="send-test"),

@@ -1,6 +1,5 @@
 """`manage.py up`: migrate, seed on the first start, then run all processes of the desk until Ctrl-C."""
 
-import asyncio
 import contextlib
 import fcntl
 import os
@@ -15,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, connections
 
 from project import assets, processes, tour
-from project.supervise import Supervisor
+from project.supervise import become
 
 MIGRATING = 0x6E696768  # PostgreSQL advisory lock: two machines that start together migrate one after the other
 
@@ -41,17 +40,13 @@ class Command(BaseCommand):
                 self.stdout.write(f"{copied} static files prepared")
             self.welcome(tour.first_start(bare=bare))
             connections.close_all()
-            start(names, workers, announce=self.announce)
+            start(names, workers)
 
     def welcome(self, password: str | None) -> None:
         """The owner's password is printed once, when it is made."""
         if password:
             self.stdout.write(f"\n  First start. Sign in as  owner  with the password  {password}\n")
             self.stdout.write("  It is not shown again; you will be asked to change it.\n\n")
-
-    def announce(self) -> None:
-        self.stdout.write(f"\n  Nightdesk is open at {settings.BASE_URL}   (Ctrl-C closes it)\n\n")
-        self.stdout.flush()
 
 
 def chosen(text: str) -> list[str]:
@@ -62,14 +57,15 @@ def chosen(text: str) -> list[str]:
     return names
 
 
-def start(names: list[str], workers: int, *, announce: Any) -> None:
+def start(names: list[str], workers: int) -> None:
+    """Turn into the supervisor of these processes; does not return."""
     try:
         children = processes.children(names, workers=workers)
     except FileNotFoundError as missing:
         raise CommandError(str(missing)) from missing
-    supervisor = Supervisor(children, after_start=announce if "web" in names else None)
+    welcome = f"\n  Nightdesk is open at {settings.BASE_URL}   (Ctrl-C closes it)\n" if "web" in names else ""
     os.chdir(settings.BASE_DIR)
-    asyncio.run(supervisor.run())
+    become(children, welcome=welcome, plan=settings.DATA_DIR / "processes.json")
 
 
 @contextlib.contextmanager
@@ -87,6 +83,7 @@ def only_one_desk(names: list[str]) -> Iterator[IO[str] | None]:
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
+        os.set_inheritable(lock.fileno(), True)  # held until the supervisor ends, not by its children
         yield lock
 
 
