@@ -122,7 +122,9 @@ class Card:
     def held(self) -> bool:
         """Approved, and the window in which it can surely be taken back is not over."""
         action = self.action
-        return bool(action.status == "approved" and not action.tries and action.not_before and action.not_before > self.now)
+        return bool(
+            action.status == "approved" and not action.tries and action.not_before and action.not_before > self.now
+        )
 
     @property
     def can_settle(self) -> bool:
@@ -211,7 +213,8 @@ def read(item: Any) -> Evidence:
     """One entry as handlers give it: `{text, for: true|false|null, url?}`; anything else is shown as it is."""
     if not isinstance(item, dict):
         return Evidence(str(item), "retry", "")
-    tone = {True: "ok", False: "fail"}.get(item.get("for"), "retry")  # type: ignore[call-overload]
+    given = item.get("for")
+    tone = "ok" if given is True else "fail" if given is False else "retry"
     url = str(item.get("url") or "")
     text = str(item.get("text") or json.dumps(item, ensure_ascii=False))
     return Evidence(text, tone, url if url.startswith(("https://", "http://")) else "")

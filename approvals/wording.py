@@ -11,7 +11,11 @@ from project.lib.text import parsed_time, span
 
 YES, NO = "approved it", "rejected it"
 ENDS = {"approved": YES, "delivering": YES, "delivered": YES, "failed": YES, "unknown": YES, "rejected": NO}
-WITHDRAWN = {"cancelled": "It was withdrawn", "superseded": "It was replaced by a newer request", "expired": "It expired"}
+WITHDRAWN = {
+    "cancelled": "It was withdrawn",
+    "superseded": "It was replaced by a newer request",
+    "expired": "It expired",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.urls import reverse
 
 from approvals.models import Decision
-from project.templatetags.desk import LOOKS, took
+from project.templatetags.desk import LOOKS, Look, took
 from triggers.models import Event, Run
 
 LENGTH = 14
@@ -23,12 +23,11 @@ class Line:
     url: str
     what: str
     more: str
-    status: str
-    word: str
+    look: Look  # of the badge
 
     @property
     def version(self) -> str:
-        return f"{self.status}.{self.word}"
+        return f"{self.look.icon}.{self.look.word}"
 
 
 def lines() -> list[Line]:
@@ -42,7 +41,6 @@ def runs() -> list[Line]:
 
 
 def line_of_run(run: Run) -> Line:
-    word = took(run.finished_at - run.queued_at) if run.status == "succeeded" and run.finished_at else ""
     waits = run.status == "waiting" and run.waiting_for.startswith("approvals.")
     return Line(
         key=f"R-{run.pk}",
@@ -52,9 +50,17 @@ def line_of_run(run: Run) -> Line:
         url=reverse("run", args=[run.pk]),
         what=run.handler,
         more=f"R-{run.pk}, {run.event.type}",
-        status=run.status,
-        word="Waits for a person" if waits else word,
+        look=look_of_run(run, waits),
     )
+
+
+def look_of_run(run: Run, waits: bool) -> Look:
+    look = LOOKS[run.status]
+    if waits:
+        return look._replace(icon="hand")
+    if run.status == "succeeded" and run.finished_at:
+        return look._replace(word=took(run.finished_at - run.queued_at))
+    return look
 
 
 def events() -> list[Line]:
@@ -68,8 +74,7 @@ def events() -> list[Line]:
             url=reverse("event", args=[event.pk]),
             what=event.type,
             more=f"E-{event.pk}, {event.source_slug}" + (", no trigger matched" if event.status == "ignored" else ""),
-            status=event.status,
-            word=LOOKS[event.status].word if event.status in LOOKS else event.status,
+            look=LOOKS[event.status],
         )
         for event in rows[:LENGTH]
     ]
@@ -86,8 +91,7 @@ def decisions() -> list[Line]:
             url=reverse("action", args=[said.action_id]),
             what=f"{said.by} {'approved' if said.verdict == 'approve' else 'rejected'}",
             more=f"A-{said.action_id}, {said.action.title}",
-            status=said.action.status,
-            word="",
+            look=LOOKS[said.action.status],
         )
         for said in rows
     ]

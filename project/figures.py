@@ -125,7 +125,8 @@ def succeeded(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
         return Figure("Succeeded", "–", "", "no run ended in the last 24 h")
     words = f"{dead} of {good + dead:,} runs gave up in 24 h" if dead else f"all {good:,} runs of the last 24 h"
     share = 100 * good / (good + dead)
-    return Figure("Succeeded", f"{share:.1f}".removesuffix(".0"), "%", words, "bad" if dead else "good")
+    line = svg.spark([each.parts["ok"] for each in bars], "Events that succeeded in each of the last 60 minutes")
+    return Figure("Succeeded", f"{share:.1f}".removesuffix(".0"), "%", words, "bad" if dead else "good", line)
 
 
 def time_to_result(now: datetime) -> Figure:
@@ -135,7 +136,7 @@ def time_to_result(now: datetime) -> Figure:
     if not lengths:
         return Figure("Time to result, p95", "–", "", "no run succeeded in the last 24 h")
     value, _, unit = took(percentile(lengths, 0.95)).partition(" ")
-    words = f"median {took(statistics.median(lengths))}, waits for people included"
+    words = f"median {took(statistics.median(lengths))}, with waits"
     return Figure("Time to result, p95", value, unit, words, "", svg.spark(lengths[:60][::-1], "The last runs"))
 
 
@@ -147,13 +148,20 @@ def alone(now: datetime) -> Figure:
     asked = rows.filter(tier__in=["medium", "high"]).count()
     share = 100 * (total - asked) / total
     return Figure(
-        "Handled without a person", f"{share:.1f}".removesuffix(".0"), "%", f"{asked} of {total:,} actions asked a person"
+        "Handled without a person",
+        f"{share:.1f}".removesuffix(".0"),
+        "%",
+        f"{asked} of {total:,} actions asked a person",
     )
 
 
 def approval_wait(now: datetime) -> Figure:
     rows = Action.objects.filter(decided_at__gte=now - DAY, tier__in=["medium", "high"])
-    waits = [(end - start).total_seconds() for start, end in rows.values_list("created_at", "decided_at")[:SAMPLE] if end]
+    waits = [
+        max(0.0, (end - start).total_seconds())
+        for start, end in rows.values_list("created_at", "decided_at")[:SAMPLE]
+        if end
+    ]
     expired = Action.objects.filter(status="expired", settled_at__gte=now - DAY).count()
     words = f"{expired} expired in 24 h" if expired else "none expired in 24 h"
     if not waits:

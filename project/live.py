@@ -25,9 +25,8 @@ BLOCK = 5000  # ms one question to Valkey may wait
 RETRY = 2.0  # seconds before Valkey is asked again after a failure
 FLOOR = 10.0  # seconds: without Valkey pages are told to load again this often
 NOT_SIGNED_IN, NO_SUCH_TOPIC = 4401, 4403
-TOPICS = frozenset(
-    "approvals actions runs events dead_letters triggers sources connections practice home".split()
-)
+PAGES = ("approvals", "actions", "runs", "events", "dead_letters", "practice", "home")
+TOPICS = frozenset((*PAGES, "triggers", "sources", "connections"))
 KINDS = frozenset(("run", "action", "event", "dead_letter", "trigger", "source"))
 MOST_TOPICS = 50
 
@@ -66,11 +65,10 @@ class Reader:
                     settings.REDIS.client, socket_timeout=BLOCK / 1000 + 3, decode_responses=True
                 ) as valkey:
                     while self.sockets:
-                        answer = await valkey.xread({STREAM: last}, count=500, block=BLOCK)
-                        for _, entries in answer or ():
-                            for last, entry in entries:
-                                self.seq = last
-                                await self.spread({"seq": last, **entry})
+                        answer: Any = await valkey.xread({STREAM: last}, count=500, block=BLOCK)
+                        for last, entry in answer[0][1] if answer else ():
+                            self.seq = last
+                            await self.spread({"seq": last, **entry})
             except (redis.RedisError, OSError):
                 if last != "$" or time.monotonic() - told > FLOOR:
                     told = time.monotonic()
@@ -159,7 +157,8 @@ class Live(AsyncJsonWebsocketConsumer):
         now = User.objects.filter(pk=user.pk, is_active=True).first()
         return now is not None and can(now, "view")
 
-    async def decode_json(self, text_data: str) -> Any:  # type: ignore[override]
+    @classmethod
+    async def decode_json(cls, text_data: str) -> Any:
         """What is no JSON closes like an unknown topic does."""
         try:
             return await super().decode_json(text_data)

@@ -67,9 +67,9 @@ def approvals_waiting() -> Need | None:
         return None
     high, unknown = waiting.filter(tier="high").count(), waiting.filter(status="unknown").count()
     first = Action.objects.awaiting().soonest_first().first()
-    words = [f"{high} high risk"] * bool(high) + [f"{unknown} in doubt: did it happen?"] * bool(unknown)
+    words = [f"{high} high risk."] * bool(high) + [f"{unknown} in doubt: did it happen?"] * bool(unknown)
     title = f"{count} approval{'s' * (count > 1)} waiting"
-    said = ". ".join(words) + (". " if words else "") + ("Next one expires in" if first else "")
+    said = " ".join([*words, *(["Next one expires in"] if first else [])])
     return Need("wait", "hand", "approvals", title, said, "Review", first.expires_at if first else None)
 
 
@@ -85,12 +85,15 @@ def letters_open() -> Need | None:
 
 def sources_silent(now: datetime) -> list[Need]:
     expected = Source.objects.open().filter(expect_every__isnull=False).annotate(last=Max("events__received_at"))
-    silent = [s for s in expected if s.expect_every and (s.last or s.created_at) < quiet_since(now, s.expect_every)]
+    rows = expected.values_list("slug", "created_at", "expect_every", "last")
+    silent = [slug for slug, made, every, last in rows if every and (last or made) < quiet_since(now, every)]
     if not silent:
         return []
-    names = ", ".join(source.slug for source in silent[:3])
+    names = ", ".join(silent[:3])
     title = f"{len(silent)} source{'s' * (len(silent) > 1)} silent"
-    return [Need("warn", "triangle-alert", "sources", title, f"{names}: nothing for three times as long as usual", "Check")]
+    return [
+        Need("warn", "triangle-alert", "sources", title, f"{names}: nothing for three times as long as usual", "Check")
+    ]
 
 
 def quiet_since(now: datetime, expect_every: int) -> datetime:
@@ -99,7 +102,9 @@ def quiet_since(now: datetime, expect_every: int) -> datetime:
 
 def triggers_shown(now: datetime) -> list[dict[str, Any]]:
     newest = Run.objects.filter(trigger=OuterRef("pk")).order_by("-id").values("queued_at")[:1]
-    rows = Trigger.objects.kept().annotate(last=Subquery(newest)).order_by(F("last").desc(nulls_last=True), "slug")[:SHOWN]
+    rows = (
+        Trigger.objects.kept().annotate(last=Subquery(newest)).order_by(F("last").desc(nulls_last=True), "slug")[:SHOWN]
+    )
     beats = figures.heartbeats(now, [row.pk for row in rows])
     sources = {source.slug: source for source in Source.objects.filter(slug__in=[row.source for row in rows])}
     return [

@@ -33,7 +33,7 @@ class News:
     resync: bool = False
 
 
-def client(timeout: float = PATIENCE) -> "redis.Redis[str]":
+def client(timeout: float = PATIENCE) -> redis.Redis:
     return redis.Redis.from_url(
         settings.REDIS.client, socket_timeout=timeout, socket_connect_timeout=timeout, decode_responses=True
     )

@@ -48,7 +48,7 @@ def visible(text: object) -> SafeString:
 def drawn(piece: str, odd: bool) -> SafeString:
     if not odd:
         return format_html("{}", piece)
-    return format_html('<span class="odd" title="{}">U+{:04X}</span>', name_of(piece), ord(piece))
+    return format_html('<span class="odd" title="{}">{}</span>', name_of(piece), f"U+{ord(piece):04X}")
 
 
 def plain(text: object) -> str:

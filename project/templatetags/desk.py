@@ -8,7 +8,7 @@ import lucide
 from django import template
 from django.template import Context
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from project.lib import clock, jsontree
@@ -106,11 +106,12 @@ def status_icon(value: Any, size: int = 16) -> SafeString:
 def tier(name: str, words: str = "risk") -> SafeString:
     """Risk as a word and a meter of four steps; readable without colour."""
     steps = TIERS.get(str(name), 4)
-    bars = "".join(
-        f'<rect x="{at * 5}" y="{9 - at * 3}" width="4" height="{3 + at * 3}" rx="1"{"" if at < steps else " class=off"}/>'
-        for at in range(4)
+    bars = format_html_join(
+        "",
+        '<rect class="{}" x="{}" y="{}" width="4" height="{}" rx="1"/>',
+        (("on" if at < steps else "off", at * 5, 9 - at * 3, 3 + at * 3) for at in range(4)),
     )
-    meter = mark_safe(f'<svg width="19" height="12" viewBox="0 0 19 12" aria-hidden="true">{bars}</svg>')
+    meter = format_html('<svg width="19" height="12" viewBox="0 0 19 12" aria-hidden="true">{}</svg>', bars)
     return format_html('<span class="tier {}">{}{} {}</span>', name, meter, str(name).capitalize(), words)
 
 
@@ -139,7 +140,9 @@ def when(context: Context, at: datetime | None, empty: str = "never") -> SafeStr
     """`7 min ago`, kept fresh in the browser; the exact time with its zone is the title."""
     if at is None:
         return format_html('<span class="muted">{}</span>', empty)
-    return format_html('<time datetime="{}" title="{}" data-ago>{}</time>', iso(at), exact(at), ago(at, now_of(context)))
+    return format_html(
+        '<time datetime="{}" title="{}" data-ago>{}</time>', iso(at), exact(at), ago(at, now_of(context))
+    )
 
 
 def now_of(context: Context) -> datetime:
@@ -177,7 +180,8 @@ def stamp(value: datetime | None) -> SafeString:
     """`03:11:43` for rows of a feed; the title has date, milliseconds and zone."""
     if value is None:
         return mark_safe("")
-    return format_html('<time datetime="{}" title="{}">{:%H:%M:%S}</time>', iso(value), exact(value), timezone.localtime(value))
+    words = f"{timezone.localtime(value):%H:%M:%S}"
+    return format_html('<time datetime="{}" title="{}">{}</time>', iso(value), exact(value), words)
 
 
 @register.simple_tag
