@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from approvals.errors import NotValid
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection, Decision
-from project.lib.pages import Filters, Instant, Words
+from project.lib.pages import Filters, Instant, Number, Words
 from project.lib.schema import Moment
 from triggers.schemas import Name, Slug, Strict
 
@@ -40,7 +40,7 @@ class ActionFilters(Filters):
     kind: Words = []
     tier: list[Literal["read", "low", "medium", "high"]] = []
     status: list[ActionStatus] = []
-    run: list[int] = []
+    run: list[Number] = []
     requester: Words = []
     since: Instant | None = None
     until: Instant | None = None

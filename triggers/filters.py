@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NotRequired, TypedDict
 
 import cel
@@ -89,6 +90,20 @@ class Reader:
             self.walk(body, {**scope, variable: over and (*over, EACH)}, inside=True)
 
 
+class Parser(CELParser):
+    """The library's own loses where `true` and `false` stand, and with it where a clause ends."""
+
+    @staticmethod
+    def ambiguous_literals(t: Token) -> Token:
+        return Token.new_borrow_pos("BOOL_LIT", t.value, t) if t.value in ("true", "false") else t
+
+
+@lru_cache(maxsize=1)
+def parser() -> Parser:
+    CELParser.CEL_PARSER = None  # the grammar is kept on the class; it must be read with our callback
+    return Parser()
+
+
 def compile_filter(text: str) -> FilterPlan:
     """Cut a CEL filter at its top-level `&&`.
 
@@ -101,7 +116,7 @@ def compile_filter(text: str) -> FilterPlan:
     refuse_size(text)
     try:
         cel.compile(text)
-        tree = CELParser().parse(text)
+        tree = parser().parse(text)
     except (ValueError, CELParseError) as error:
         raise BadFilter(f"The filter does not compile: {first_line(error)}") from error
     clauses = [clause_of(text, part) for part in conjuncts(tree)]

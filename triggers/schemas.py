@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from project.lib.pages import Filters, Instant, Words
+from project.lib.pages import Filters, Instant, Number, Words
 from project.lib.schema import Moment
 from triggers.models import DeadLetter, Event, Refusal, Run, Source, Step, Trigger
 from triggers.models.run import ENDED
@@ -130,7 +130,7 @@ class RunFilters(Filters):
     handler: Words = []
     trigger: Words = []
     status: list[RunStatus] = []
-    event: list[int] = []
+    event: list[Number] = []
     since: Instant | None = None
     until: Instant | None = None
 

@@ -48,6 +48,7 @@ def word(value: Any) -> Any:
 Instant = Annotated[datetime, BeforeValidator(moment)]
 Word = Annotated[str, BeforeValidator(word)]
 Words = list[Word]
+Number = Annotated[int, Field(ge=1, lt=2**63)]
 
 
 class Filters(Schema):

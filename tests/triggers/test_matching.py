@@ -154,6 +154,17 @@ def test_a_filter_is_cut_at_its_top_level_ands() -> None:
     assert plan["paths"] == [["event", "data", "ref"], ["event", "subject"], ["event", "type"]]
 
 
+def test_a_clause_may_begin_and_end_with_true_or_false() -> None:
+    plan = compile_filter("event.data.draft == false && true == event.data.open && !false && true")
+    assert [clause["text"] for clause in plan["clauses"]] == [
+        "event.data.draft == false",
+        "true == event.data.open",
+        "!false",
+        "true",
+    ]
+    assert plan["clauses"][0].get("wanted") == "false"
+
+
 @pytest.mark.parametrize(
     ("text", "paths"),
     [
