@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from project.people.roles import can
 
-# These answer for themselves: the API with its own sign-in, health for machines, the admin with its own page.
-OWN_RULES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/", "/admin/", "/hooks/")
+# These answer for themselves: the API with its own sign-in, health for machines.
+OWN_RULES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/", "/hooks/")
+ADMIN_PAGES = "/admin/"
 OPEN_PAGES = ("sign-in",)
 ROLELESS_PAGES = ("sign-out", "password-change", "settings")
 
@@ -37,7 +38,7 @@ STRICT: dict[str, list[str]] = {
 ADMIN = STRICT | {"script-src": [SELF, "'unsafe-eval'"], "style-src": [SELF, "'unsafe-inline'"]}
 # The API's page of documentation starts itself by a script of its own.
 DOCS = STRICT | {"script-src": [SELF, "'unsafe-inline'"], "style-src": [SELF, "'unsafe-inline'"]}
-OTHER_POLICIES = {"/admin/": ADMIN, "/api/v1/docs": DOCS}
+OTHER_POLICIES = {ADMIN_PAGES: ADMIN, "/api/v1/docs": DOCS}
 
 
 class Policy(CSPMiddleware):
@@ -92,6 +93,8 @@ class Gate:
             return redirect("password-change")
         if name not in ROLELESS_PAGES and not can(user, "view"):
             return render(request, "errors/no_role.html", status=403)
+        if request.path_info.startswith(ADMIN_PAGES) and not can(user, "configure"):
+            return render(request, "errors/403.html", {"detail": "The admin is for the role admin."}, status=403)
         return None
 
 

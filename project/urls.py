@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.urls import include, path, re_path
 
 from project import health, views
+from project.admin import furnish
 from project.api import api, no_such_address
 from project.people import views as people
 
@@ -13,6 +14,7 @@ handler404 = "project.views.not_found"
 handler500 = "project.views.broken"
 
 admin.autodiscover()  # here and not at start-up, so that only processes with pages load it
+furnish(admin.site)
 
 urlpatterns = [
     path("", views.home, name="home"),

@@ -1,0 +1,196 @@
+"""The admin: windows on every row, which nobody can change there, and a few things an admin may change after a fresh
+sign-in: people, groups, tokens, periodic tasks. Everything live, urgent or foreign has its own page."""
+
+from typing import Any
+
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group
+from django.db import models
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django_celery_beat.admin import CrontabScheduleAdmin as BeatCrontabAdmin
+from django_celery_beat.admin import IntervalScheduleAdmin as BeatIntervalAdmin
+from django_celery_beat.admin import PeriodicTaskAdmin as BeatTaskAdmin
+from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from project.people.doors import is_fresh, to_step_up
+from project.people.models import ApiToken, User
+from project.people.roles import can
+from triggers.models import Audit
+
+# Never shown in a window: secrets, and what foreigners wrote (their own pages draw it safely).
+SECRETS = ("sealed_secrets", "credentials", "hash", "session_data")
+FOREIGN = ("raw", "data_json", "headers", "body", "result_json", "canonical", "arguments", "result")
+HIDDEN = frozenset((*SECRETS, *FOREIGN, "post_data", "get_data"))
+# What a list shows; a model that is not named here shows its own words.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "triggers.event": ("id", "type", "source_slug", "status", "duplicates", "received_at"),
+    "triggers.run": ("id", "handler", "status", "reason", "attempt", "crashes", "queued_at", "finished_at"),
+    "triggers.step": ("id", "run", "name", "kind", "status", "attempt", "started_at"),
+    "triggers.wait": ("id", "run", "step", "type", "subject", "status", "expires_at"),
+    "triggers.deadletter": ("id", "kind", "error_type", "handler", "status", "attempts", "last_at"),
+    "triggers.source": ("slug", "kind", "provider", "enabled", "version", "archived_at"),
+    "triggers.trigger": ("slug", "source", "type_pattern", "handler", "enabled", "mode", "version"),
+    "triggers.refusal": ("id", "slug", "reason", "answered", "at", "size"),
+    "triggers.audit": ("id", "at", "by", "verb", "kind", "ref", "number"),
+    "triggers.switch": ("scope", "name", "paused", "by", "at"),
+    "approvals.action": ("id", "kind", "tier", "status", "requested_by", "created_at", "settled_at"),
+    "approvals.decision": ("id", "action", "by", "verdict", "revision", "channel", "at"),
+    "approvals.attempt": ("id", "action", "number", "outcome", "started_at", "ended_at"),
+    "approvals.connection": ("slug", "system", "practice", "version", "archived_at"),
+}
+WINDOWS = ("triggers", "approvals", "axes")  # apps whose rows are all windows
+
+
+class Window(ModelAdmin):
+    """Rows to look at. Add, change and delete answer 403, whoever asks; no action is offered."""
+
+    actions = None
+    list_per_page = 50
+    show_full_result_count = False
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return can(request.user, "configure")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return can(request.user, "configure")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        return [field.name for field in self.model._meta.fields if field.name not in HIDDEN]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        return self.get_fields(request, obj)
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        return COLUMNS.get(self.model._meta.label_lower, ("pk", "__str__"))
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        hidden = [field.name for field in self.model._meta.fields if field.name in HIDDEN]
+        rows: models.QuerySet[Any] = super().get_queryset(request).defer(*hidden).order_by("-pk")
+        return rows
+
+
+class Guarded(ModelAdmin):
+    """Rows an admin may change, within five minutes of a fresh sign-in; each change is in the audit log."""
+
+    actions = None
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return can(request.user, "configure")
+
+    has_change_permission = has_view_permission
+    has_delete_permission = has_view_permission
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return can(request.user, "configure")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return can(request.user, "configure")
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return super().changeform_view(request, *args, **kwargs) if is_fresh(request) else to_step_up(request.path)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return super().delete_view(request, *args, **kwargs) if is_fresh(request) else to_step_up(request.path)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        fields = sorted(name for name in form.changed_data if "password" not in name)
+        Audit.write("change" if change else "create", obj, by=person(request), fields=fields)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        Audit.write("delete", obj, by=person(request), name=str(obj))
+        super().delete_model(request, obj)
+
+
+def person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
+
+
+class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
+    """People: their groups are their roles; somebody who left is made inactive, so that what he decided stays his."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ("username", "email", "is_active", "last_login")
+    list_filter = ("is_active", "groups")
+    fieldsets = (
+        (None, {"fields": ("username", "password", "first_name", "last_name", "email")}),
+        ("Roles", {"fields": ("is_active", "groups", "must_change_password")}),
+        ("Seen", {"fields": ("last_login", "date_joined")}),
+    )
+    readonly_fields = ("last_login", "date_joined")
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        if not is_fresh(request):
+            return to_step_up(request.path)
+        answer: HttpResponse = super().user_change_password(request, id, form_url)
+        if answer.status_code == 302:
+            Audit.write("set password", User.objects.get(pk=id), by=person(request))
+        return answer
+
+
+class RoleAdmin(Guarded, DjangoGroupAdmin):  # type: ignore[misc]
+    """The four groups are the four roles; others may be made and mean nothing to the desk."""
+
+    fields = ("name",)
+    filter_horizontal = ()
+
+
+class TokenAdmin(Guarded):
+    """Tokens are made by `manage.py create_token`, since their text is shown only once."""
+
+    list_display = ("name", "user", "service", "hint", "created_at", "last_used_at", "revoked_at")
+    fields = ("name", "user", "service", "scopes", "hint", "created_at", "last_used_at", "revoked_at")
+    readonly_fields = ("user", "service", "scopes", "hint", "created_at", "last_used_at")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+
+class TaskAdmin(Guarded, BeatTaskAdmin):
+    """The desk's clockwork: tick, prune."""
+
+
+class IntervalAdmin(Guarded, BeatIntervalAdmin):
+    """How often."""
+
+
+class CrontabAdmin(Guarded, BeatCrontabAdmin):
+    """At which times."""
+
+
+EDITABLE: dict[type[models.Model], type[Guarded]] = {
+    User: PersonAdmin,
+    Group: RoleAdmin,
+    ApiToken: TokenAdmin,
+    PeriodicTask: TaskAdmin,
+    IntervalSchedule: IntervalAdmin,
+    CrontabSchedule: CrontabAdmin,
+}
+
+
+def furnish(site: admin.AdminSite) -> None:
+    """Replace whatever other apps put into the admin by our windows and guarded rows."""
+    for model in list(site._registry):
+        site.unregister(model)
+    for label in WINDOWS:
+        site.register(list(apps.get_app_config(label).get_models()), Window)
+    for model, row in EDITABLE.items():
+        site.register(model, row)
+    site.has_permission = lambda request: can(request.user, "configure")  # type: ignore[method-assign]
