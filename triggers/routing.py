@@ -56,6 +56,11 @@ def cached() -> Table:
     return Cache.table or table()
 
 
+def cached_or_none() -> Table | None:
+    """The same without asking the database: the door calls it on the loop."""
+    return Cache.table
+
+
 def forget() -> None:
     Cache.table = None
 

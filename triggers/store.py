@@ -159,8 +159,9 @@ def name_firsts(db: Dialect, wanted: Wanted, taken: set[tuple[int, str]]) -> Non
         f'LEFT JOIN "{EVENTS}" e ON e.id = s.event WHERE {where}',
         [part for key in lost for part in key],
     )
-    for source_id, key, seq, ce_id in found:
-        member, reason = wanted[source_id, key]
+    firsts = {(row[0], row[1]): (row[2], row[3]) for row in found}
+    for key in (key for key in wanted if key in firsts):  # a delivery's id is named before its body
+        (member, reason), (seq, ce_id) = wanted[key], firsts[key]
         if member.status != "duplicate":
             mark_duplicate(member, seq, ce_id or member.arrival.ce_id, reason)
     for key in sorted(taken):

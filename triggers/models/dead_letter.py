@@ -1,7 +1,6 @@
 """What gave up, grouped by cause."""
 
 import hashlib
-from datetime import datetime
 from typing import Any, ClassVar
 
 from django.conf import settings

@@ -1,7 +1,6 @@
 """What happened: a CloudEvents envelope, stored once, and the keys that make it once."""
 
 import json
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 

@@ -1,12 +1,14 @@
 """Who may ring: sources, what was refused at their door, and the slots a schedule has fired."""
 
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models import CheckConstraint, F, Q, UniqueConstraint
 
 from project.lib import clock, crypto
+from project.lib.live import changed
 from triggers.models.audit import Audit
 from triggers.models.config import ConfigVersion
 
@@ -70,6 +72,19 @@ class Source(models.Model):
         """The secrets in clear, newest first; only the verifier and `ring` read them."""
         return crypto.unseal(self.sealed_secrets) or []
 
+    @cached_property
+    def _clear_secrets(self) -> list[dict[str, Any]]:
+        return self.secrets
+
+    def valid_secrets(self, now: float) -> list[dict[str, Any]]:
+        """The secrets that count at Unix time `now`; unsealed once for each row object, since the door asks often."""
+        return [item for item in self._clear_secrets if not item.get("ends_at") or ends(item["ends_at"]) > now]
+
+    def greet(self) -> None:
+        """Remember the first handshake: the far side reached us and proved itself."""
+        Source.objects.filter(pk=self.pk, connected_at=None).update(connected_at=clock.now())
+        changed("sources", id=self.slug)
+
     @property
     def secret_hints(self) -> list[dict[str, Any]]:
         """What people may see of the secrets: `[{hint, ends_at, used}]`."""
@@ -99,6 +114,11 @@ class Source(models.Model):
 
     def archive(self, *, by: "User | None") -> None:
         self.change(by=by, verb="archive", enabled=False, archived_at=clock.now())
+
+
+def ends(moment: str) -> float:
+    """Unix time of an RFC 3339 text."""
+    return datetime.fromisoformat(moment).timestamp()
 
 
 class Refusal(models.Model):

@@ -1,7 +1,6 @@
 """What a run remembers: the result of each step, and what it waits for."""
 
 import json
-from datetime import datetime
 from typing import Any
 
 from django.db import models

@@ -1,6 +1,5 @@
 """Which events start which handler."""
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings

@@ -1,0 +1,210 @@
+"""The door: what proves itself is stored once and answered after the commit; what does not is told so, and kept."""
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from project.lib import crypto
+from tests import builders
+from tests.deliveries import deliver, github, signed
+from triggers import refusals as refused
+from triggers.door import Door
+from triggers.matching import compile_filter
+from triggers.models import Event, Refusal, Run, Source
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ISSUE = {
+    "action": "opened",
+    "issue": {"number": 7},
+    "repository": {"full_name": "acme/shop"},
+    "sender": {"login": "mona"},
+}
+
+
+@pytest.fixture(autouse=True)
+def source() -> Source:
+    return builders.source(types=["github.**"])
+
+
+def refusals() -> list[tuple[str, int]]:
+    return list(Refusal.objects.order_by("pk").values_list("reason", "answered"))
+
+
+def test_a_signed_delivery_becomes_an_event_and_a_run() -> None:
+    builders.trigger("triage-issue", slug="triage", type_pattern="github.issues.*")
+    builders.trigger("triage-issue", slug="pushes", type_pattern="github.push")
+    [answer] = deliver(github(ISSUE))
+    event = Event.objects.get()
+    assert answer.status == 202
+    assert answer.json == {"status": "accepted", "id": "d-1", "seq": event.pk, "event": f"/events/{event.pk}"}
+    assert (event.type, event.subject, event.status) == ("github.issues.opened", "acme/shop", "routed")
+    assert event.data == ISSUE
+    run = Run.objects.get()
+    assert (run.event_id, run.handler, run.status) == (event.pk, "triage-issue", "queued")
+    assert event.outcomes == [{"trigger": "triage", "outcome": "matched", "run": run.pk}]
+
+
+def test_an_event_nobody_wants_is_kept_with_the_clause_that_said_no() -> None:
+    from_filter = builders.trigger("triage-issue", slug="urgent")
+    plan = compile_filter('event.data.issue.state == "open"')
+    from_filter.change(by=None, filter=plan["text"], filter_plan=plan)
+    deliver(github(ISSUE))
+    event = Event.objects.get()
+    assert event.status == "ignored"
+    assert event.outcomes[0]["detail"] == "`event.data.issue.state` is missing"
+
+
+def test_the_same_delivery_again_answers_with_the_first_ones_numbers() -> None:
+    builders.trigger("triage-issue")
+    [first] = deliver(github(ISSUE))
+    [again] = deliver(github(ISSUE))
+    assert (again.status, again.json) == (200, {**first.json, "status": "duplicate"})
+    assert Run.objects.count() == 1
+    assert Event.objects.get().duplicates == 1
+    assert list(Refusal.objects.values_list("reason", "event")) == [("duplicate", first.json["seq"])]
+
+
+def test_the_same_body_under_another_unsigned_id_is_a_repeat() -> None:
+    [first] = deliver(github(ISSUE))
+    [again] = deliver(github(ISSUE, id="d-2"))
+    assert (again.status, again.json["seq"]) == (200, first.json["seq"])
+    assert refusals() == [("same_body", 200)]
+    assert deliver(github({**ISSUE, "action": "closed"}, id="d-2"))[0].status == 200, "d-2 was claimed for the first"
+
+
+def test_twenty_at_once_store_one_event() -> None:
+    builders.trigger("triage-issue")
+    answers = deliver(*[github(ISSUE)] * 20)
+    assert sorted(answer.status for answer in answers) == [200] * 19 + [202]
+    assert {answer.json["seq"] for answer in answers} == {Event.objects.get().pk}
+    assert (Run.objects.count(), Event.objects.get().duplicates) == (1, 19)
+
+
+def test_different_deliveries_at_once_each_become_an_event() -> None:
+    answers = deliver(*[github({**ISSUE, "n": number}, id=f"d-{number}") for number in range(40)])
+    assert {answer.status for answer in answers} == {202}
+    assert {answer.json["seq"] for answer in answers} == set(Event.objects.values_list("pk", flat=True))
+
+
+def test_a_wrong_or_missing_signature_is_told_nothing_more() -> None:
+    bodies = [b"[" * 20000 + b"]" * 20000, b"\xff\xfe\x00", b"", b'{"a": 1}']
+    wrong = [github(body, X_Hub_Signature_256="sha256=" + "0" * 64) for body in bodies]
+    wrong.append(github(b"{}", X_Hub_Signature_256="sha256=\u00e9"))
+    wrong.append({"body": b"{}", "headers": {"X_Hub_Signature_256": signed(b"{}")}})
+    answers = deliver(*wrong)
+    assert {(answer.status, answer.body) for answer in answers} == {(401, answers[0].body)}
+    assert {reason for reason, _ in refusals()} == {"bad_signature", "no_signature"}
+    assert not Event.objects.exists()
+
+
+def test_upper_case_hex_is_the_same_signature() -> None:
+    raw = b'{"a": 1}'
+    assert deliver(github(raw, X_Hub_Signature_256="sha256=" + signed(raw)[7:].upper()))[0].status == 202
+
+
+def test_github_says_hello_and_nothing_is_stored(source: Source) -> None:
+    [answer] = deliver(github({"zen": "Keep it simple."}, event="ping"))
+    source.refresh_from_db()
+    assert (answer.status, answer.json) == (200, {"status": "handshake"})
+    assert source.connected_at is not None
+    assert not Event.objects.exists()
+
+
+def test_an_unknown_and_a_disabled_source_get_the_same_answer(source: Source) -> None:
+    [unknown] = deliver({**github(ISSUE), "slug": "nobody"})
+    source.disable(by=None)
+    [disabled] = deliver(github(ISSUE))
+    assert (unknown.status, unknown.body) == (404, disabled.body)
+    assert disabled.status == 404
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
+def test_only_post_delivers(method: str) -> None:
+    [answer] = deliver({**github(ISSUE), "method": method})
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
+    assert not Event.objects.exists()
+
+
+def test_a_body_over_the_cap_is_refused_with_the_number(source: Source) -> None:
+    source.change(by=None, max_body=100)
+    big = github(b'{"a": "' + b"x" * 200 + b'"}')
+    [answer] = deliver({**big, "chunks": 5})
+    assert (answer.status, answer.json["limit"]) == (413, 100)
+    assert refusals() == [("too_large", 413)]
+
+
+def test_chunks_and_gzip_give_the_same_event() -> None:
+    raw = json.dumps(ISSUE).encode()
+    packed = gzip.compress(raw)
+    deliver({**github(raw), "chunks": 7})
+    signed_packed = github(packed, id="d-2", Content_Encoding="gzip")
+    signed_before = github(packed, id="d-3", Content_Encoding="gzip", X_Hub_Signature_256=signed(raw))
+    plain = github(json.dumps({**ISSUE, "n": 1}).encode(), id="d-4", Content_Encoding="gzip")
+    answers = deliver(signed_packed, signed_before, plain)
+    assert [answer.status for answer in answers][2] == 202
+    assert all(event.data["issue"] == {"number": 7} for event in Event.objects.all())
+
+
+def test_a_bomb_is_refused() -> None:
+    packed = gzip.compress(b" " * 20_000_000)
+    [answer] = deliver(github(packed, Content_Encoding="gzip"))
+    assert answer.status == 413
+
+
+def test_two_secrets_are_valid_at_once_and_an_old_one_ends(source: Source) -> None:
+    secrets = [{"value": "the new secret"}, {"value": builders.SECRET, "ends_at": "2001-01-01T00:00:00+00:00"}]
+    source.change(by=None, secrets=secrets)
+    raw = json.dumps(ISSUE).encode()
+    assert deliver(github(raw))[0].status == 401
+    assert deliver(github(raw, X_Hub_Signature_256=signed(raw, "the new secret")))[0].status == 202
+
+
+def test_a_type_the_source_may_not_send_is_refused_by_name(source: Source) -> None:
+    source.change(by=None, types=["github.push"])
+    [answer] = deliver(github(ISSUE))
+    assert (answer.status, answer.json["code"]) == (422, "type_not_allowed")
+    assert refusals() == [("type_not_allowed", 422)]
+
+
+def test_a_rate_limit_refuses_before_storing_and_duplicates_are_free(source: Source) -> None:
+    source.change(by=None, rate_limit={"limit": 2, "period": 3600})
+    door_requests = [github({**ISSUE, "n": number}, id=f"d-{number}") for number in (1, 1, 1, 2, 3)]
+    door = Door()
+    statuses = []
+    for request in door_requests:
+        statuses += [answer.status for answer in deliver(request, door=door)]
+    assert statuses == [202, 200, 200, 202, 429]
+    assert Event.objects.count() == 2
+
+
+def test_what_the_desk_did_itself_over_there_wakes_nobody(source: Source) -> None:
+    builders.trigger("triage-issue")
+    source.change(by=None, actor="mona")
+    deliver(github(ISSUE))
+    assert Event.objects.get().status == "suppressed"
+    assert not Run.objects.exists()
+
+
+def test_a_trigger_made_a_moment_ago_is_asked(source: Source) -> None:
+    deliver(github(ISSUE))
+    builders.trigger("triage-issue")
+    deliver(github({**ISSUE, "n": 2}, id="d-2"))
+    assert Run.objects.count() == 1
+
+
+def test_a_refused_delivery_is_taken_in_once_its_secret_is_mended(source: Source, ann: Any) -> None:
+    raw = json.dumps(ISSUE).encode()
+    deliver(github(raw, X_Hub_Signature_256=signed(raw, "the secret GitHub knows")))
+    source.change(by=None, secrets=[{"value": "the secret GitHub knows"}])
+    [outcome] = refused.admit(Refusal.objects.get(), by=ann)
+    assert outcome.seq == Event.objects.get().pk
+    assert Refusal.objects.get().event == outcome.seq
+
+
+def test_credentials_are_sealed_and_never_among_the_headers() -> None:
+    deliver(github(ISSUE, Authorization="Bearer SECRET-123"))
+    event = Event.objects.get()
+    assert "authorization" not in event.headers
+    assert crypto.unseal(event.credentials) == {"authorization": "Bearer SECRET-123"}

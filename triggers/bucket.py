@@ -1,0 +1,44 @@
+"""A token bucket for each source, in this process's memory: a restart forgets it. Pure but for the clock it is given."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Bucket:
+    """`limit` deliveries in `period` seconds; tokens flow back evenly."""
+
+    limit: float
+    period: float
+    tokens: float = field(init=False)
+    filled_at: float | None = None
+
+    def __post_init__(self) -> None:
+        self.tokens = self.limit
+
+    def take(self, now: float) -> float:
+        """Take a token; 0 when there was one, else the seconds until there is. `now` is monotonic."""
+        if self.filled_at is not None:
+            self.tokens = min(self.limit, self.tokens + (now - self.filled_at) * self.limit / self.period)
+        self.filled_at = now
+        if self.tokens >= 1:
+            self.tokens -= 1
+            return 0.0
+        return (1 - self.tokens) * self.period / self.limit
+
+    def give_back(self) -> None:
+        """A duplicate is free."""
+        self.tokens = min(self.limit, self.tokens + 1)
+
+
+class Buckets:
+    """The buckets of one process, by source; a changed limit starts a new one."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[tuple[float, float], Bucket]] = {}
+
+    def of(self, source_id: int, rule: dict[str, float]) -> Bucket:
+        shape = (float(rule["limit"]), float(rule.get("period", 60)))
+        held = self.known.get(source_id)
+        if held is None or held[0] != shape:
+            held = self.known[source_id] = (shape, Bucket(*shape))
+        return held[1]

@@ -1,0 +1,328 @@
+"""The ASGI edge of /hooks/{slug}: size, signature, group commit, and an answer only after the commit.
+
+It stands before Django's own request stack: nothing a sender sends is parsed before its signature fits."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.db import close_old_connections, connection
+
+from triggers import ingest, refusals, routing
+from triggers.bucket import Buckets
+from triggers.errors import BadDelivery, QueueFull, TriggerProblem
+from triggers.group_commit import GroupCommit, writer_for
+from triggers.ingest import ConfigChanged, Outcome
+from triggers.models import Source
+from triggers.reading import unzip
+from triggers.routing import Table
+from triggers.sources import webhook
+from triggers.sources.verify import Forged, verify
+from triggers.store import Member
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+IN_FLIGHT = 64 * 1024 * 1024  # bytes of bodies one process holds; above it 503
+EXPANDS_TO = 4  # times its cap a gzip body may expand
+TRIES = 3  # times a delivery is judged again because the configuration changed
+RETRY_AFTER = 5  # seconds
+
+
+@dataclass(slots=True)
+class Delivery:
+    """What came, as it came."""
+
+    slug: str
+    headers: dict[str, str]
+    remote: str
+    body: bytes = b""
+
+
+@dataclass(slots=True)
+class Answer:
+    """Status, body and what is to be kept of a refusal."""
+
+    status: int
+    body: bytes
+    reason: str = ""
+    detail: str = ""
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+
+class Gone(Exception):
+    """The client closed the connection."""
+
+
+class Door:
+    """One for each web process."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.buckets = Buckets()
+        self.group: GroupCommit | None = None
+        self.after: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        slug = scope["path"].removeprefix("/hooks/").removesuffix("/")
+        delivery = Delivery(slug, headers, remote_of(scope, headers))
+        members: list[Member] = []
+        try:
+            answer = await self.answer(scope, receive, delivery, members)
+        except Gone:
+            return
+        finally:
+            self.held -= len(delivery.body)
+        await reply(send, answer, head=scope["method"] == "HEAD")
+        if members:
+            self.later(self.tell(delivery, members))
+
+    async def answer(self, scope: Scope, receive: Receive, delivery: Delivery, members: list[Member]) -> Answer:
+        """Take one delivery in; fills `members` when it was stored."""
+        if self.group is None:
+            self.group = GroupCommit(writer_for(connection.settings_dict, connection.vendor))
+            await asyncio.to_thread(routing.cached)
+        try:
+            if refused := await self.read(scope, receive, delivery):
+                return await self.refuse(delivery, refused)
+            return await self.take(delivery, members)
+        except QueueFull as full:
+            return problem(503, full, retry=RETRY_AFTER)
+
+    async def read(self, scope: Scope, receive: Receive, delivery: Delivery) -> Answer | None:
+        """Read the body up to the source's cap; an answer when there is nothing to read."""
+        source = await self.source(delivery.slug)
+        if source is None:
+            return NOT_FOUND
+        if scope["method"] != "POST":
+            return Answer(405, PROBLEM_405, headers=[(b"allow", b"POST")])
+        most = source.max_body or webhook.scheme_of(source).get("max_body") or settings.MAX_BODY_BYTES
+        declared = delivery.headers.get("content-length", "0")
+        if declared.isdigit() and int(declared) > most:
+            return too_large(most)
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            part = message.get("body", b"")
+            size += len(part)
+            if size > most:
+                return too_large(most)
+            if self.held + size > IN_FLIGHT:
+                raise QueueFull("Too many bytes are in flight.")
+            parts.append(part)
+            if not message.get("more_body"):
+                break
+        delivery.body = b"".join(parts)
+        self.held += len(delivery.body)
+        return None
+
+    async def source(self, slug: str) -> Source | None:
+        """The open source of this address, by the newest configuration when the one we hold knows none."""
+        known = routing.cached_or_none()
+        if known and (source := known.sources.get(slug)):
+            return source if source.kind in ("webhook", "cloudevents") else None
+        source = (await self.current()).sources.get(slug)
+        return source if source and source.kind in ("webhook", "cloudevents") else None
+
+    async def current(self) -> Table:
+        """The table of the configuration as it is now."""
+        assert self.group is not None
+        known = routing.cached_or_none()
+        version = await self.group.writer.version()
+        if known is None or known.version != version:
+            known = await asyncio.to_thread(routing.table)
+        return known
+
+    async def take(self, delivery: Delivery, members: list[Member]) -> Answer:
+        """Judge, commit, answer; again when the configuration changed meanwhile."""
+        assert self.group is not None
+        for _ in range(TRIES):
+            known = routing.cached_or_none() or await self.current()
+            verdict = self.judge(delivery, known)
+            if isinstance(verdict, Answer):
+                newest = await self.current()
+                if newest.version == known.version:
+                    return await self.refuse(delivery, verdict)
+                continue
+            try:
+                await self.group.write(verdict, known)
+            except ConfigChanged:
+                await self.current()
+                continue
+            members.extend(verdict)
+            return self.accepted(known.sources[delivery.slug], verdict)
+        raise QueueFull("The configuration changes too fast to take events.")
+
+    def judge(self, delivery: Delivery, known: Table) -> list[Member] | Answer:
+        """Verify over the raw bytes, then read, then match; an answer when it stops before the store."""
+        source = known.sources.get(delivery.slug)
+        if source is None:
+            return NOT_FOUND
+        try:
+            prove(source, delivery)
+            if wait := self.take_token(source):
+                return too_many(wait)
+            body = expanded_body(source, delivery)
+            arrivals = webhook.arrivals_of(source, body, delivery.headers, remote=delivery.remote)
+        except Forged as forged:
+            return Answer(401, PROBLEM_401, forged.reason, str(forged))
+        except BadDelivery as bad:
+            return problem(bad.http, bad)
+        if not arrivals:
+            self.later(asyncio.to_thread(connected, source.pk))
+            return Answer(200, b'{"status":"handshake"}')
+        return [Member(arrival, routing.route(arrival, known, at_door=True)) for arrival in arrivals]
+
+    def take_token(self, source: Source) -> float:
+        if not source.rate_limit:
+            return 0.0
+        return self.buckets.of(source.pk, source.rate_limit).take(time.monotonic())
+
+    def accepted(self, source: Source, members: list[Member]) -> Answer:
+        """202 when anything is new, else 200 with the first one's numbers."""
+        fresh = [member for member in members if member.status != "duplicate"]
+        if not fresh and source.rate_limit:
+            self.buckets.of(source.pk, source.rate_limit).give_back()
+        told = [
+            {"status": member.status, "id": member.ce_id, "seq": member.seq, "event": f"/events/{member.seq}"}
+            for member in members
+        ]
+        body = told[0] if len(told) == 1 else {"status": "accepted" if fresh else "duplicate", "events": told}
+        return Answer(202 if fresh else 200, orjson.dumps(body))
+
+    async def refuse(self, delivery: Delivery, answer: Answer) -> Answer:
+        """Keep what was refused, with the reason, before the sender hears it."""
+        if answer.reason:
+            await asyncio.to_thread(keep, delivery, answer)
+        return answer
+
+    async def tell(self, delivery: Delivery, members: list[Member]) -> None:
+        """After the answer: bells, waits, browsers, and the list of repeats."""
+        await asyncio.to_thread(announce, delivery, members)
+
+    async def close(self) -> None:
+        """Finish what follows the answers, and let go of the database."""
+        while self.after:
+            await asyncio.gather(*self.after, return_exceptions=True)
+        if self.group is not None:
+            await self.group.writer.close()
+            self.group = None
+
+    def later(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.after.add(task)
+        task.add_done_callback(self.after.discard)
+
+
+def prove(source: Source, delivery: Delivery) -> None:
+    scheme = webhook.scheme_of(source)
+    if scheme["scheme"] == "none":
+        return
+    now = time.time()
+    secrets = [secret["value"].encode() for secret in source.valid_secrets(now)]
+    try:
+        verify(scheme, delivery.body, delivery.headers, secrets, now=now)
+    except Forged:
+        expanded = expanded_body(source, delivery)
+        if expanded == delivery.body:
+            raise
+        verify(scheme, expanded, delivery.headers, secrets, now=now)  # signed first, then packed on the way
+
+
+def expanded_body(source: Source, delivery: Delivery) -> bytes:
+    """The body without its gzip, bounded."""
+    if "content-encoding" not in delivery.headers:
+        return delivery.body
+    return unzip(delivery.body, EXPANDS_TO * (source.max_body or settings.MAX_BODY_BYTES))
+
+
+def announce(delivery: Delivery, members: list[Member]) -> None:
+    close_old_connections()
+    try:
+        ingest.announce(members)
+        for member in members:
+            if member.status == "duplicate":
+                outcome = Outcome(member.status, member.seq, member.ce_id, member.reason)
+                source = Source.objects.get(slug=delivery.slug)
+                refusals.keep_duplicate(
+                    source, outcome, headers=delivery.headers, body=delivery.body, remote=delivery.remote
+                )
+    finally:
+        close_old_connections()
+
+
+def keep(delivery: Delivery, answer: Answer) -> None:
+    close_old_connections()
+    try:
+        refusals.keep(
+            Source.objects.filter(slug=delivery.slug).first(),
+            delivery.slug,
+            reason=answer.reason,
+            answered=answer.status,
+            detail=answer.detail,
+            headers=delivery.headers,
+            body=delivery.body,
+            remote=delivery.remote,
+        )
+    finally:
+        close_old_connections()
+
+
+def connected(source_id: int) -> None:
+    """A handshake: the far side reached us and proved itself."""
+    close_old_connections()
+    try:
+        Source.objects.get(pk=source_id).greet()
+    finally:
+        close_old_connections()
+
+
+def remote_of(scope: Scope, headers: dict[str, str]) -> str:
+    """The sender's address; a proxy's word counts only when TRUSTED_PROXIES names the proxy."""
+    client = scope.get("client")
+    address = str(client[0]) if client else ""
+    if address in settings.TRUSTED_PROXIES and (forwarded := headers.get("x-forwarded-for")):
+        address = forwarded.rpartition(",")[2].strip()
+    return address[:64]
+
+
+def body_of(status: int, code: str, title: str, **facts: Any) -> bytes:
+    return orjson.dumps({"type": f"/problems/{code}", "title": title, "status": status, "code": code, **facts})
+
+
+PROBLEM_401 = body_of(401, "not_authentic", "This delivery does not prove who sent it.")
+PROBLEM_405 = body_of(405, "method_not_allowed", "Deliveries are sent by POST.")
+NOT_FOUND = Answer(404, body_of(404, "not_found", "There is no source here."), reason="not_found")
+
+
+def problem(status: int, error: TriggerProblem, *, retry: int = 0) -> Answer:
+    body = orjson.dumps({**error.body(), "status": status, "code": error.code, "type": f"/problems/{error.code}"})
+    headers = [(b"retry-after", str(retry).encode())] if retry else []
+    return Answer(status, body, "" if retry else error.code, error.detail, headers)
+
+
+def too_large(most: int) -> Answer:
+    title = f"The body is over {most} bytes."
+    return Answer(413, body_of(413, "too_large", title, limit=most), "too_large", title)
+
+
+def too_many(wait: float) -> Answer:
+    seconds = max(1, round(wait))
+    body = body_of(429, "too_many", "This source sends faster than its limit.", retry_after=seconds)
+    return Answer(429, body, "rate_limited", headers=[(b"retry-after", str(seconds).encode())])
+
+
+async def reply(send: Send, answer: Answer, *, head: bool) -> None:
+    kind = b"application/json" if answer.status < 300 else b"application/problem+json"
+    headers = [(b"content-type", kind), (b"content-length", str(len(answer.body)).encode()), *answer.headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else answer.body})

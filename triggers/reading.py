@@ -1,0 +1,164 @@
+"""Bodies to JSON text: bounded, exact, and clean enough for every database. Pure."""
+
+import gzip
+import io
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, NoReturn
+from urllib.parse import parse_qs
+
+import orjson
+
+from triggers.errors import BadDelivery
+
+DEEPEST = 128  # levels of lists and objects
+MOST_DIGITS = 4300  # of an integer: Python's own limit for reading one
+FIELDS = 1000  # of a form
+STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
+BRACKETS = re.compile(rb"[\[{\]}]")
+LONG_NUMBER = re.compile(rb"\d{%d}" % (MOST_DIGITS + 1))
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses the first, UTF-8 the others
+GZIP = b"\x1f\x8b"
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A body as JSON. `text` None: the bytes themselves are clean JSON; empty: no data."""
+
+    value: Any
+    text: str | None
+    sanitized: int = 0
+
+
+def unzip(body: bytes, most: int) -> bytes:
+    """The expanded body (as it is, when it is no gzip); raises BadDelivery over `most` bytes or when it is broken."""
+    if not body.startswith(GZIP):
+        return body
+    try:
+        expanded = gzip.GzipFile(fileobj=io.BytesIO(body)).read(most + 1)
+    except (OSError, EOFError) as error:
+        raise BadDelivery("The gzip body is broken.") from error
+    if len(expanded) > most:
+        raise BadDelivery(f"The expanded body is over {most} bytes.", code="too_large", http=413, limit=most)
+    return expanded
+
+
+def read_json(body: bytes, charset: str = "utf-8") -> Reading:
+    """Read a JSON body of any kind; raises BadDelivery for what is no JSON, too deep or beyond number."""
+    body = body.removeprefix(BOM)
+    if not body:
+        return Reading(None, "")
+    refuse_monsters(body)
+    if charset in ("utf-8", "utf8", "us-ascii", "ascii"):
+        try:
+            value = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return read_slowly(decode(body, "utf-8"))
+        if b"\\u0000" not in body:
+            return Reading(value, None)
+    text = decode(body, charset)
+    return read_slowly(text, keep=charset not in ("utf-8", "utf8"))
+
+
+def refuse_monsters(body: bytes) -> None:
+    if body.count(b"[") + body.count(b"{") > DEEPEST and depth_of(body) > DEEPEST:
+        raise BadDelivery(f"The JSON is nested over {DEEPEST} levels deep.", code="too_deep")
+    if LONG_NUMBER.search(body):
+        raise BadDelivery(f"A number has over {MOST_DIGITS} digits.", code="number_too_long")
+
+
+def depth_of(body: bytes) -> int:
+    """The deepest level of brackets outside strings."""
+    depth = deepest = 0
+    for bracket in BRACKETS.findall(STRINGS.sub(b"", body)):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def decode(body: bytes, charset: str) -> str:
+    try:
+        return body.decode(charset)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise BadDelivery(f"The body is not {charset} text.") from error
+
+
+def read_slowly(text: str, *, keep: bool = False) -> Reading:
+    """Python's reader knows lone surrogates and integers of any size, but also NaN, which is no JSON."""
+    try:
+        value = json.loads(text, parse_constant=no_json)
+    except (ValueError, RecursionError) as error:
+        raise BadDelivery(f"The body is not JSON: {error}"[:300]) from error
+    cleaned, count = clean(value)
+    if not count and not keep and "\\u0000" not in text:
+        return Reading(value, None)
+    return Reading(cleaned, json.dumps(cleaned, ensure_ascii=False), count)
+
+
+def no_json(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def clean(value: Any) -> tuple[Any, int]:
+    """`value` with every NUL and lone surrogate as U+FFFD, and how many there were; at most DEEPEST levels."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        pairs = [clean(item) for item in value]
+        return [item for item, _ in pairs], sum(count for _, count in pairs)
+    if isinstance(value, dict):
+        fresh, total = {}, 0
+        for key, item in value.items():
+            (name, in_key), (content, inside) = clean_text(key), clean(item)
+            fresh[name], total = content, total + in_key + inside
+        return fresh, total
+    return value, 0
+
+
+def clean_text(text: str) -> tuple[str, int]:
+    return UNSTORABLE.subn("\ufffd", text)
+
+
+def read_form(body: bytes) -> Reading:
+    """A form: its field `payload` as JSON when it has one (GitHub, Slack), else its fields as an object."""
+    try:
+        fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=FIELDS)
+    except ValueError as error:
+        raise BadDelivery("The form cannot be read.") from error
+    if "payload" in fields:
+        inner = read_json(fields["payload"][-1].encode())
+        return inner if inner.text is not None else Reading(inner.value, fields["payload"][-1])
+    cleaned, count = clean({name: values[0] if len(values) == 1 else values for name, values in fields.items()})
+    return Reading(cleaned, json.dumps(cleaned, ensure_ascii=False), count)
+
+
+def read_text(body: bytes, charset: str = "utf-8") -> Reading:
+    """Any other text, as one JSON string; what is no text keeps only its bytes."""
+    try:
+        text, count = clean_text(body.decode(charset))
+    except (UnicodeDecodeError, LookupError):
+        return Reading(None, "")
+    return Reading(text, json.dumps(text, ensure_ascii=False), count)
+
+
+def media_type(header: str) -> tuple[str, str]:
+    """`application/json; charset=ISO-8859-1` -> ("application/json", "iso-8859-1"); utf-8 when nothing is said."""
+    kind, _, rest = header.partition(";")
+    found = re.search(r"charset\s*=\s*\"?([^\s;\"]+)", rest, re.IGNORECASE)
+    return kind.strip().lower(), (found[1].lower() if found else "utf-8")
+
+
+def read_body(body: bytes, content_type: str) -> Reading:
+    """Read a body by its content type; raises BadDelivery, 415 for multipart."""
+    kind, charset = media_type(content_type)
+    if kind.startswith("multipart/"):
+        raise BadDelivery("multipart bodies are not taken here.", code="unsupported_media_type", http=415)
+    if kind == "application/x-www-form-urlencoded":
+        return read_form(body)
+    if kind in ("", "application/json", "text/json") or kind.endswith("+json"):
+        return read_json(body, charset)
+    if kind == "text/plain" and body.removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
+        return read_json(body, charset)
+    return read_text(body, charset)

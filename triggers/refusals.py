@@ -1,0 +1,130 @@
+"""Deliveries that became no event of their own are kept for a while, with the reason."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+
+from project.lib import clock, crypto
+from project.lib.live import changed
+from triggers.errors import BadDelivery, NotValid
+from triggers.ingest import Outcome, ingest
+from triggers.models import Audit, Refusal, Source
+from triggers.sources import webhook
+from triggers.sources.verify import Forged, verify
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+A_SECOND = 10  # refusals one process stores; the rest is only counted
+KEPT_BODY = 64 * 1024  # bytes; of a larger body only the digest stays
+AN_EVENT = 100  # repeats listed on one event, the newest
+
+
+class Valve:
+    """Lets `A_SECOND` refusals a second through, so that an attacker fills no disk."""
+
+    def __init__(self) -> None:
+        self.second = 0
+        self.count = 0
+        self.uncounted = 0
+
+    def opens(self) -> bool:
+        second = int(time.monotonic())
+        if second != self.second:
+            self.second, self.count = second, 0
+        self.count += 1
+        self.uncounted += self.count > A_SECOND
+        return self.count <= A_SECOND
+
+
+valve = Valve()
+
+
+def keep(
+    source: Source | None,
+    slug: str,
+    *,
+    reason: str,
+    answered: int,
+    detail: str = "",
+    headers: Mapping[str, str],
+    body: bytes,
+    remote: str = "",
+    event: int | None = None,
+) -> Refusal | None:
+    """Store one refused delivery; None when too many came this second."""
+    if not valve.opens():
+        return None
+    secret = {name: value for name, value in headers.items() if name in webhook.CREDENTIALS}
+    open_headers = {
+        name: value[:2000].replace("\x00", "\ufffd") for name, value in headers.items() if name not in secret
+    }
+    refusal = Refusal.objects.create(
+        source=source,
+        slug=slug[:200].replace("\x00", "\ufffd"),
+        at=clock.now(),
+        reason=reason,
+        answered=answered,
+        detail=detail[:1000].replace("\x00", "\ufffd"),
+        headers=open_headers,
+        credentials=crypto.seal(secret) if secret else "",
+        body=body if len(body) <= KEPT_BODY else None,
+        digest=hashlib.sha256(body).hexdigest(),
+        size=len(body),
+        remote=remote,
+        event=event,
+    )
+    changed("sources")
+    return refusal
+
+
+def keep_duplicate(source: Source, outcome: Outcome, *, headers: Mapping[str, str], body: bytes, remote: str) -> None:
+    """List a repeat on the first event; only the newest hundred stay."""
+    kept = keep(
+        source,
+        source.slug,
+        reason=outcome.reason,
+        answered=200,
+        headers=headers,
+        body=body,
+        remote=remote,
+        event=outcome.seq,
+    )
+    if kept is None:
+        return
+    older = Refusal.objects.filter(event=outcome.seq, reason__in=["duplicate", "same_body"]).order_by("-pk")
+    Refusal.objects.filter(pk__in=list(older.values_list("pk", flat=True)[AN_EVENT:])).delete()
+    changed("events", id=outcome.seq)
+
+
+def admit(refusal: Refusal, *, by: "User") -> list[Outcome]:
+    """Check a refused delivery again, by the time it came and the secrets of now, and take it in.
+
+    Raises NotValid in words when it still does not prove its sender or its body was not kept."""
+    source = refusal.source
+    if source is None or refusal.admitted_at or refusal.reason in ("duplicate", "same_body"):
+        raise NotValid("This one cannot be taken in again.")
+    if refusal.body is None:
+        raise NotValid("Its body was too large to keep; ask the sender for another delivery.")
+    headers = {**refusal.headers, **(crypto.unseal(refusal.credentials) or {})}
+    body = bytes(refusal.body)
+    scheme = webhook.scheme_of(source)
+    try:
+        if scheme["scheme"] != "none":
+            secrets = [secret["value"].encode() for secret in source.secrets]
+            verify(scheme, body, headers, secrets, now=refusal.at.timestamp())
+        arrivals = webhook.arrivals_of(source, body, headers, remote=refusal.remote)
+    except Forged as error:
+        raise NotValid(f"It still does not prove its sender: {error}.") from error
+    except BadDelivery as error:
+        raise NotValid(f"It still cannot be read: {error.detail}") from error
+    outcomes = ingest(arrivals)
+    with transaction.atomic():
+        first = outcomes[0].seq if outcomes else None
+        Refusal.objects.filter(pk=refusal.pk).update(admitted_at=clock.now(), event=first)
+        Audit.write("admit", refusal, by=by, event=first)
+    changed("sources", id=source.slug)
+    return outcomes

@@ -1,0 +1,173 @@
+"""A verified delivery becomes an arrival: its type, subject and keys by what the catalogue says of its provider."""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from project.lib import crypto
+from triggers.cloudevents import read_events, time_of
+from triggers.envelope import Arrival, key_of
+from triggers.errors import BadDelivery
+from triggers.matching import CEL_ERRORS, event_view, program, type_matches
+from triggers.models import Source
+from triggers.reading import clean_text, read_body
+from triggers.sources.verify import catalogue
+
+CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-gitlab-token", "x-api-key"})
+LONGEST_TYPE = 255  # characters
+LONGEST_HEADER = 2000  # characters of one header that are kept
+
+
+def scheme_of(source: Source) -> dict[str, Any]:
+    """What the catalogue says of this source's provider; raises KeyError for one it does not know."""
+    return catalogue()["cloudevents" if source.kind == "cloudevents" else source.provider]
+
+
+def at(value: Any, path: str) -> Any:
+    """`at(data, "event.type")`; None where the path ends early."""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def is_ping(scheme: Mapping[str, Any], headers: Mapping[str, str], data: Any) -> bool:
+    rule = scheme.get("ping")
+    if not rule:
+        return False
+    value = headers.get(rule["header"].lower()) if "header" in rule else at(data, rule["json"])
+    return bool(value == rule["equals"])
+
+
+def arrivals_of(
+    source: Source, body: bytes, headers: dict[str, str], *, remote: str = "", now: datetime | None = None
+) -> list[Arrival]:
+    """The events of one verified delivery; none for a ping. `body` is expanded, `headers` has lower-case names.
+
+    Raises BadDelivery with the code people see."""
+    scheme = scheme_of(source)
+    if source.kind == "cloudevents":
+        arrivals = read_events(body, headers)
+    else:
+        arrival = delivery(source, scheme, body, headers)
+        arrivals = [arrival] if arrival else []
+    for arrival in arrivals:
+        stamp(arrival, source, headers, remote)
+        refuse_type(source, arrival.type)
+    return arrivals
+
+
+def delivery(source: Source, scheme: Mapping[str, Any], body: bytes, headers: dict[str, str]) -> Arrival | None:
+    """One webhook delivery as an arrival; None for a ping."""
+    reading = read_body(body, headers.get("content-type", ""))
+    data = reading.value
+    if is_ping(scheme, headers, data):
+        return None
+    number = told(scheme.get("delivery_id"), headers, data)
+    if "\x00" in number:
+        raise BadDelivery("The delivery id holds a NUL.")
+    subject = at(data, scheme["subject"]) if "subject" in scheme else None
+    actor = at(data, scheme["actor"]) if "actor" in scheme and source.actor else None
+    arrival = Arrival(
+        source_id=source.pk,
+        source=source.slug,
+        ce_id=number[:512] or str(uuid.uuid4()),
+        ce_source=f"/sources/{source.slug}",
+        type=type_of(source, scheme, headers, data),
+        subject=clean_text(subject)[0][:512] if isinstance(subject, str) else "",
+        time=own_time(scheme, data),
+        datacontenttype=headers.get("content-type", "")[:200],
+        raw=body,
+        data_json=reading.text,
+        sanitized=reading.sanitized,
+        is_own=bool(actor) and actor == source.actor,
+    )
+    arrival.keys = keys_of(source, scheme, number, body, arrival, headers)
+    return arrival
+
+
+def told(rule: Mapping[str, str] | None, headers: Mapping[str, str], data: Any) -> str:
+    if not rule:
+        return ""
+    value = headers.get(rule["header"].lower(), "") if "header" in rule else at(data, rule["json"])
+    return clean_text(str(value))[0] if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def type_of(source: Source, scheme: Mapping[str, Any], headers: Mapping[str, str], data: Any) -> str:
+    """`github.issues.opened`; a generic sender names its own type; without any, `<slug>.received`."""
+    rule = scheme.get("event_type")
+    name = told(rule, headers, data)
+    if not rule or not name:
+        return f"{source.slug}.received"
+    if "suffix" in rule and isinstance(suffix := at(data, rule["suffix"]), str) and suffix:
+        name = f"{name}.{suffix}"
+    name = "".join(name.split()) if source.provider == "generic" else f"{source.provider}.{'_'.join(name.split())}"
+    if len(name) > LONGEST_TYPE:
+        raise BadDelivery(f"The event type is over {LONGEST_TYPE} characters.", code="not_valid")
+    return name
+
+
+def own_time(scheme: Mapping[str, Any], data: Any) -> datetime | None:
+    """The sender's own time, when it is one; a wrong one is no reason to refuse the delivery."""
+    try:
+        return time_of(at(data, scheme["time"])) if "time" in scheme else None
+    except BadDelivery:
+        return None
+
+
+def keys_of(
+    source: Source,
+    scheme: Mapping[str, Any],
+    number: str,
+    body: bytes,
+    arrival: Arrival,
+    headers: dict[str, str],
+) -> list[tuple[str, str]]:
+    """What makes this delivery the same again: the source's own expression, or the delivery's id.
+
+    An id the signature does not cover can be replaced by anyone who has seen one delivery: then the body counts too."""
+    if own := expression(source, arrival, headers):
+        return [(key_of("key", own), "duplicate")]
+    if not number:
+        return []
+    keys = [(key_of("id", number), "duplicate")]
+    if not covers_id(scheme):
+        keys.append(("body:" + hashlib.sha256(body).hexdigest(), "same_body"))
+    return keys
+
+
+def covers_id(scheme: Mapping[str, Any]) -> bool:
+    rule = scheme.get("delivery_id") or {}
+    return "json" in rule or f"{{h:{rule.get('header', '')}}}" in scheme.get("signed", "")
+
+
+def expression(source: Source, arrival: Arrival, headers: dict[str, str]) -> str:
+    """The value of the source's CEL expression; empty when it has none or it does not hold for this delivery."""
+    if not source.idempotency_key:
+        return ""
+    arrival.headers = headers
+    try:
+        value = program(source.idempotency_key).execute(event_view(arrival).context)  # type: ignore[arg-type]
+    except CEL_ERRORS:
+        return ""
+    return clean_text(str(value))[0] if isinstance(value, str | int | float) else ""
+
+
+def stamp(arrival: Arrival, source: Source, headers: Mapping[str, str], remote: str) -> None:
+    """The source is who the door says it is, whatever the body claims."""
+    arrival.source_id, arrival.source = source.pk, source.slug
+    arrival.window, arrival.remote = source.dedupe_window, remote
+    if not arrival.traceparent:
+        arrival.traceparent = headers.get("traceparent", headers.get("x-trace-id", ""))[:200]
+    arrival.headers = {
+        name: clean_text(value[:LONGEST_HEADER])[0] for name, value in headers.items() if name not in CREDENTIALS
+    }
+    kept = {name: value for name, value in headers.items() if name in CREDENTIALS}
+    arrival.credentials = crypto.seal(kept) if kept else ""
+
+
+def refuse_type(source: Source, type: str) -> None:
+    if source.types and not any(type_matches(pattern, type) for pattern in source.types):
+        allowed = ", ".join(source.types)
+        raise BadDelivery(f"`{type}` is not one of {allowed}.", code="type_not_allowed", http=422)
