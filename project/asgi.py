@@ -1,7 +1,7 @@
 """One server process: the door and the files before Django, the desk's pages and its socket behind them."""
 
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from wsgiref.headers import Headers
 
@@ -17,9 +17,9 @@ from project import health  # noqa: E402
 from project.live import websocket  # noqa: E402
 from triggers.door import Door  # noqa: E402
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 def harden(headers: Headers, _path: str, _url: str) -> None:

@@ -56,7 +56,7 @@ def postgres(name: str, url: str, *, web: bool) -> dict[str, object]:
     if len(parts.path) < 2:
         raise BadSetting(name, "lacks the name of the database after the host")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    options: dict[str, object] = {"options": POSTGRES_OPTIONS} | query
+    options: dict[str, object] = {"options": POSTGRES_OPTIONS, **query}
     if web:
         options["pool"] = POOL
     return {

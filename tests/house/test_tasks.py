@@ -9,7 +9,7 @@ import pytest
 from project.celery import app
 from tests.house import tree
 
-FROZEN = {"project.tasks.tick", "project.tasks.prune", "triggers.tasks.advance", "approvals.tasks.deliver"}
+FROZEN = {"project.tasks.tick", "project.tasks.prune", "triggers.tasks.advance", "approvals.tasks.deliver_action"}
 LONGEST = 5  # lines of a body
 
 
@@ -35,7 +35,7 @@ def test_a_task_takes_ids_by_keyword_and_forgives_later_ones(name):
 
 def test_a_task_calls_one_verb():
     long = {
-        f"{tree.named(path)}:{function.name}": function.end_lineno - function.body[0].lineno + 1
+        f"{tree.named(path)}:{function.name}": (function.end_lineno or 0) - function.body[0].lineno + 1
         for path in tree.modules()
         if path.name == "tasks.py"
         for function in tree.functions(path)
