@@ -87,7 +87,7 @@ class Door:
         """Take one delivery in; fills `members` when it was stored."""
         if self.group is None:
             self.group = GroupCommit(writer_for(connection.settings_dict, connection.vendor))
-            await asyncio.to_thread(routing.cached)
+            await beside(routing.cached)
         try:
             if refused := await self.read(scope, receive, delivery):
                 return await self.refuse(delivery, refused)
@@ -139,7 +139,7 @@ class Door:
         known = routing.cached_or_none()
         version = await self.group.writer.version()
         if known is None or known.version != version:
-            known = await asyncio.to_thread(routing.table)
+            known = await beside(routing.table)
         return known
 
     async def take(self, delivery: Delivery, members: list[Member]) -> Answer:
@@ -178,7 +178,7 @@ class Door:
         except BadDelivery as bad:
             return problem(bad.http, bad)
         if not arrivals:
-            self.later(asyncio.to_thread(connected, source.pk))
+            self.later(beside(connected, source.pk))
             return Answer(200, b'{"status":"handshake"}')
         return [Member(arrival, routing.route(arrival, known, at_door=True)) for arrival in arrivals]
 
@@ -202,12 +202,12 @@ class Door:
     async def refuse(self, delivery: Delivery, answer: Answer) -> Answer:
         """Keep what was refused, with the reason, before the sender hears it."""
         if answer.reason:
-            await asyncio.to_thread(keep, delivery, answer)
+            await beside(keep, delivery, answer)
         return answer
 
     async def tell(self, delivery: Delivery, members: list[Member]) -> None:
         """After the answer: bells, waits, browsers, and the list of repeats."""
-        await asyncio.to_thread(announce, delivery, members)
+        await beside(announce, delivery, members)
 
     async def close(self) -> None:
         """Finish what follows the answers, and let go of the database."""
@@ -245,45 +245,46 @@ def expanded_body(source: Source, delivery: Delivery) -> bytes:
     return unzip(delivery.body, EXPANDS_TO * (source.max_body or settings.MAX_BODY_BYTES))
 
 
-def announce(delivery: Delivery, members: list[Member]) -> None:
+async def beside(function: Callable[..., Any], *given: Any) -> Any:
+    """Call what asks the database in a thread, and leave no connection behind there."""
+    return await asyncio.to_thread(with_connection, function, *given)
+
+
+def with_connection(function: Callable[..., Any], *given: Any) -> Any:
     close_old_connections()
     try:
-        ingest.announce(members)
-        for member in members:
-            if member.status == "duplicate":
-                outcome = Outcome(member.status, member.seq, member.ce_id, member.reason)
-                source = Source.objects.get(slug=delivery.slug)
-                refusals.keep_duplicate(
-                    source, outcome, headers=delivery.headers, body=delivery.body, remote=delivery.remote
-                )
+        return function(*given)
     finally:
         close_old_connections()
+
+
+def announce(delivery: Delivery, members: list[Member]) -> None:
+    ingest.announce(members)
+    for member in members:
+        if member.status == "duplicate":
+            outcome = Outcome(member.status, member.seq, member.ce_id, member.reason)
+            source = Source.objects.get(slug=delivery.slug)
+            refusals.keep_duplicate(
+                source, outcome, headers=delivery.headers, body=delivery.body, remote=delivery.remote
+            )
 
 
 def keep(delivery: Delivery, answer: Answer) -> None:
-    close_old_connections()
-    try:
-        refusals.keep(
-            Source.objects.filter(slug=delivery.slug).first(),
-            delivery.slug,
-            reason=answer.reason,
-            answered=answer.status,
-            detail=answer.detail,
-            headers=delivery.headers,
-            body=delivery.body,
-            remote=delivery.remote,
-        )
-    finally:
-        close_old_connections()
+    refusals.keep(
+        Source.objects.filter(slug=delivery.slug).first(),
+        delivery.slug,
+        reason=answer.reason,
+        answered=answer.status,
+        detail=answer.detail,
+        headers=delivery.headers,
+        body=delivery.body,
+        remote=delivery.remote,
+    )
 
 
 def connected(source_id: int) -> None:
     """A handshake: the far side reached us and proved itself."""
-    close_old_connections()
-    try:
-        Source.objects.get(pk=source_id).greet()
-    finally:
-        close_old_connections()
+    Source.objects.get(pk=source_id).greet()
 
 
 def remote_of(scope: Scope, headers: dict[str, str]) -> str:

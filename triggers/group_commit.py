@@ -110,7 +110,7 @@ class ThreadWriter:
         return await asyncio.get_running_loop().run_in_executor(self.thread, self.read_version)
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self.thread, connection.close)
+        await asyncio.get_running_loop().run_in_executor(self.thread, lambda: connection.close())
         self.thread.shutdown(wait=False)
 
     def read_version(self) -> int:
