@@ -94,15 +94,19 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
 def one(request: HttpRequest, action: Action, *, refusal: Any = None, status: int = 200) -> HttpResponse:
     """The page of one action, with what was refused said on top of it."""
     now = clock.now()
-    facts = {
+    facts: dict[str, Any] = {
         "card": card_for(request, action, now),
         "just": just_decided(request, now, action),
         "draft": request.POST.get("reason", "") or draft(request, action),
         "refusal": refusal,
+        "here": where(request, action.pk),  # a reload asks for the card, not for the address the form was sent to
     }
     if request.POST.get("from") == "inbox":
-        return render(request, "approvals/inbox.html", listed(request) | facts, status=status)
-    return render(request, "approvals/action.html", facts, status=status)
+        answer = render(request, "approvals/inbox.html", listed(request) | facts, status=status)
+    else:
+        answer = render(request, "approvals/action.html", facts, status=status)
+    answer["HX-Push-Url"] = facts["here"]
+    return answer
 
 
 @require_POST
@@ -148,7 +152,7 @@ def where(request: HttpRequest, pk: int) -> str:
 
 def onwards(request: HttpRequest, pk: int) -> str:
     """After a decision the next waiting one opens; when there is none, the one that was decided stays."""
-    rest = Action.objects.awaiting().exclude(pk=pk).soonest_first()
+    rest = Action.objects.awaiting().filter(expires_at__gt=clock.now()).exclude(pk=pk).soonest_first()
     reader = reader_of(request)
     following = next((each for each in rest[:20] if not why_not(each, reader)), None)
     query = urlencode({"done": pk})

@@ -91,7 +91,7 @@ def reader() -> Reader:
 
 
 class Live(AsyncJsonWebsocketConsumer):
-    """One browser tab."""
+    """One browser tab. There is no channel layer: the reader above is what it listens to."""
 
     topics: frozenset[str] = frozenset()
     pulse: "asyncio.Task[None] | None" = None

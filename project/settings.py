@@ -134,7 +134,6 @@ STORAGES = {
 # The broker rings bells; the numbers are those of docs/lifecycle-of-a-run.md
 REDIS = backends.redis("REDIS_URL", DATA_DIR)
 CELERY_BROKER_URL = env.text("BROKER_URL", REDIS.celery)
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS.client]}}}
 CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False

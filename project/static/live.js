@@ -7,6 +7,7 @@
   const GAP = 250; // ms between two refreshes: four a second at most
   const SWEEP = 60000; // ms: a lost hint costs no more than this
   const root = document.documentElement;
+  if (root.dataset.here) history.replaceState(null, '', root.dataset.here);
   if (!document.querySelector('[data-socket]')) return;
 
   let socket = null, seq = '', failures = 0, heard = 0, lostAt = null, ended = false;

@@ -23,6 +23,7 @@
     return '';
   }
 
+  const over = new Set(); // moments that passed while the page was open: each is a reason to look again, once
   function tick() {
     every('[data-until]', el => {
       const left = Math.round((Date.parse(el.dataset.until) - now()) / 1000);
@@ -30,7 +31,7 @@
       const text = short ? `${Math.max(0, left)} s` : words(Math.max(0, left));
       if (el.textContent !== text) el.textContent = text;
       el.closest('.left')?.classList.toggle('soon', left < 600);
-      if (left <= 0 && !el.dataset.over) { el.dataset.over = '1'; setTimeout(() => window.nightdesk?.refresh(), 600); }
+      if (left <= 0 && !over.has(el.dataset.until)) { over.add(el.dataset.until); setTimeout(() => window.nightdesk?.refresh(), 600); }
     });
     every('time[data-ago]', el => {
       const text = ago(Math.max(0, Math.round((now() - Date.parse(el.dateTime)) / 1000)));
