@@ -169,7 +169,7 @@ def from_holder(run: Run, step: str, wish: Wish, holder: Action, now: datetime) 
 
 
 def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime) -> tuple[Act, str]:
-    """A replay asks for something else: a person is asked. After *continue* what is done stays, the rest is replaced."""
+    """A replay asks for something else: a person is asked. After *continue* what is done stays, the rest is new."""
     action = lock(own.action_id)
     if not (own.drift == wish.freeze()[1] and continued(run, own)):
         return own, f"“{own.name}” asks for something else than A-{action.pk}, which is {action.status}"

@@ -105,6 +105,18 @@ def said_by(answer: Answer) -> str:
     return str(said.get("message", ""))[:200] if isinstance(said, dict) else ""
 
 
+def read_file(far: Far, repo: str, path: str, ref: str) -> str | None:
+    """The text of a file on a branch; None when there is none, or it is no text. For steps: it changes nothing."""
+    with Session(far.timeout) as http:
+        found = GitHub(far, http).find(f"/repos/{repo}/contents/{quote(path)}?ref={quote(ref, safe='')}")
+    if not isinstance(found, dict) or found.get("encoding") != "base64":
+        return None
+    try:
+        return base64.b64decode(found.get("content", "")).decode()
+    except ValueError:
+        return None
+
+
 # --- a comment ---------------------------------------------------------------------------------------------------
 
 
@@ -151,7 +163,7 @@ def comment_result(item: dict[str, Any]) -> Result:
 def branch(key: str) -> str:
     """`nightdesk/<key>`; a key git would not take as a branch name is rewritten and keeps its hash."""
     safe = re.sub(r"[^A-Za-z0-9_./-]+|\.{2,}|/{2,}|\.lock(?=/|$)|(?<=/)\.|@\{", "-", key).strip("-./")
-    if safe != key:
+    if safe != key or len(safe) > 150:
         safe = f"{safe[:150]}-{hashlib.sha256(key.encode()).hexdigest()[:8]}".strip("-./")
     return f"nightdesk/{safe}"
 

@@ -49,7 +49,9 @@ class ConnectionQuerySet(models.QuerySet["Connection"]):
     def built_in(self) -> None:
         """The row that stands for NOTIFY_URLS; the addresses stay in the environment."""
         given = {"system": "notify", "name": "NOTIFY_URLS", "config": {"from": "NOTIFY_URLS"}}
-        self.get_or_create(slug=BUILT_IN, defaults=given)
+        row, _ = self.get_or_create(slug=BUILT_IN, defaults=given)
+        if row.practice and row.config == given["config"]:  # made before there was an address
+            self.filter(pk=row.pk, practice=True).update(practice=False, version=F("version") + 1)
 
 
 class Connection(models.Model):
