@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import tenacity
 from django.db import connection
@@ -194,7 +194,7 @@ class Durable:
         source: str = "",
         subject: str | None = None,
         timeout: timedelta | None = None,
-    ) -> None:
+    ) -> NoReturn:
         """Register the wait and park the run in one transaction, then leave the handler."""
         with self.fenced(ending=True) as now:
             if wait is None:

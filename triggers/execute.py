@@ -190,5 +190,7 @@ def place_of(error: BaseException) -> str:
     """The innermost frame outside the desk's own engine: `triage_issue.py in read_issue`."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.endswith(("triggers/execute.py", "triggers/durable.py"))]
-    frame = (own or list(frames) or [None])[-1]
-    return f"{os.path.basename(frame.filename)} in {frame.name}" if frame else ""
+    if not frames:
+        return ""
+    frame = (own or frames)[-1]
+    return f"{os.path.basename(frame.filename)} in {frame.name}"

@@ -50,15 +50,17 @@ class Heartbeat:
         try:
             while not self.stopped.wait(max(0.01, min(EVERY, self.deadline - time.monotonic()))):
                 if time.monotonic() >= self.deadline:
-                    return self.end()
+                    self.end()
+                    return
                 held = self.renew()
                 if held:
                     renewed = time.monotonic()
-                elif held is False or time.monotonic() - renewed > LOST:
-                    return self.exit() if held is None else None
+                elif held is False:
+                    return  # another worker has the run: this one will be fenced at its next step
+                elif time.monotonic() - renewed > LOST:
+                    self.exit()
         finally:
             connection.close()  # the thread's own
-        return None
 
     def renew(self) -> bool | None:
         """True: renewed, also when the lease was over but nobody took the run. False: fenced. None: no answer."""

@@ -25,7 +25,7 @@ def prune() -> dict[str, int]:
     }
 
 
-def remove(rows: "models.QuerySet[models.Model]") -> int:  # type: ignore[type-arg]
+def remove(rows: "models.QuerySet[models.Model]") -> int:
     removed = 0
     while ids := list(rows.order_by("pk").values_list("pk", flat=True)[:PIECE]):
         rows.model._default_manager.filter(pk__in=ids).delete()

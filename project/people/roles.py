@@ -24,7 +24,7 @@ def roles_of(user: "User | AnonymousUser") -> frozenset[str]:
     if not hasattr(user, "_roles"):
         names = user.groups.filter(name__in=ROLES).values_list("name", flat=True)
         user._roles = frozenset(names)  # type: ignore[attr-defined]
-    roles: frozenset[str] = user._roles
+    roles: frozenset[str] = user._roles  # type: ignore[attr-defined]
     return roles
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import CheckConstraint, Exists, F, OuterRef, Q, UniqueConstraint
+from django.db.models.functions import Coalesce
 
 from project.lib.states import Moves, Stateful
 from triggers.models.config import Switch
@@ -147,7 +148,7 @@ class Run(Stateful):
             fence=F("fence") + 1,
             leased_until=now + LEASE,
             lease_owner=owner,
-            started_at=models.functions.Coalesce("started_at", models.Value(now)),
+            started_at=Coalesce("started_at", models.Value(now)),
         )
         if taken:
             self.refresh_from_db()
