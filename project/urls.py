@@ -25,6 +25,7 @@ urlpatterns = [
     path("step-up", people.step_up, name="step-up"),
     path("password", people.password_change, name="password-change"),
     path("", include("approvals.urls")),
+    path("", include("approvals.connection_urls")),
     path("", include("triggers.urls")),
     path("api/v1/", api.urls),
     re_path(r"^api/(?P<rest>.*)$", no_such_address),

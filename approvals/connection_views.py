@@ -1,0 +1,145 @@
+"""Connections: the ways out. Everybody may see which there are; an admin changes them behind a fresh sign-in."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.db.models import Count, Max
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from approvals.connection_forms import FORMS, SYSTEMS, ConnectionForm
+from approvals.kinds import KINDS
+from approvals.models import Action, Connection
+from project.lib import crypto
+from project.lib.live import changed
+from project.people import doors
+from project.people.doors import needs
+from project.people.models import User
+from triggers.models import Audit, ConfigVersion
+
+LAST_ACTIONS = 8
+
+
+@require_safe
+def connections(request: HttpRequest) -> HttpResponse:
+    """Every connection that is kept, and when it was last used."""
+    rows = list(Connection.objects.kept().order_by("slug"))
+    used = Action.objects.filter(connection__in=rows).values("connection").annotate(n=Count("pk"), at=Max("created_at"))
+    told = {row["connection"]: row for row in used.order_by()}
+    for row in rows:
+        row.used = told.get(row.pk, {"n": 0, "at": None})  # type: ignore[attr-defined]
+        row.look = SYSTEMS.get(row.system, ("plug", row.system, ""))  # type: ignore[attr-defined]
+    return render(request, "approvals/connections.html", {"connections": rows})
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs("configure")
+def connection_new(request: HttpRequest) -> HttpResponse:
+    """Pick a system, then fill in its form."""
+    system = request.POST.get("system") or request.GET.get("system", "")
+    if system not in FORMS:
+        return render(request, "approvals/connection_systems.html", {"systems": SYSTEMS})
+    if request.method != "POST" and not doors.is_fresh(request):
+        return doors.to_step_up(request.get_full_path())
+    form = FORMS[system](request.POST or None)
+    if form.is_valid():
+        return make(request, form, system)
+    return page(request, form, None, system)
+
+
+def make(request: HttpRequest, form: ConnectionForm, system: str) -> HttpResponse:
+    if not doors.is_fresh(request):
+        return confirm_first(request, form, None, system)
+    slug = form.cleaned_data["slug"]
+    fields = form.row_fields()
+    sealed = crypto.seal(fields.pop("secrets", None))
+    with transaction.atomic():
+        if Connection.objects.filter(slug=slug).exists():
+            form.add_error("slug", "This name is taken; archived ones keep theirs.")
+            return page(request, form, None, system)
+        row = Connection.objects.create(slug=slug, system=system, sealed_secrets=sealed, **fields)
+        ConfigVersion.bump()
+        Audit.write("create", row, by=person(request))
+        changed("connections", id=slug)
+    messages.success(request, f"{slug} is saved.")
+    return redirect("connections")
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def connection_edit(request: HttpRequest, slug: str) -> HttpResponse:
+    """One connection: what it is for and what went through it; the form is an admin's."""
+    row = get_object_or_404(Connection, slug=slug)
+    form_class = FORMS.get(row.system, ConnectionForm)
+    if request.method != "POST":
+        return page(request, form_class(connection=row), row, row.system)
+    return save(request, row, form_class(request.POST, connection=row))
+
+
+@needs("configure")
+def save(request: HttpRequest, row: Connection, form: ConnectionForm) -> HttpResponse:
+    if not form.is_valid():
+        return page(request, form, row, row.system)
+    if not doors.is_fresh(request):
+        return confirm_first(request, form, row, row.system)
+    with transaction.atomic():
+        held = Connection.objects.kept().select_for_update().get(pk=row.pk)
+        if held.version != form.cleaned_data["version"]:
+            form.add_error(None, "Somebody changed this while you had it open. Open it again, then make your change.")
+            return page(request, form, held, row.system, status=409)
+        held.change(by=person(request), **form.row_fields())
+        changed("connections", id=row.slug)
+    messages.success(request, f"{row.slug} is saved.")
+    return redirect("connection-edit", slug=row.slug)
+
+
+def confirm_first(request: HttpRequest, form: ConnectionForm, row: Connection | None, system: str) -> HttpResponse:
+    """The sign-in is older than five minutes: say so and keep what was typed, but for the secrets."""
+    form.add_error(None, "Confirm that it is you in another tab (the link is above), then save again.")
+    return page(request, form, row, system, status=403)
+
+
+def page(
+    request: HttpRequest, form: ConnectionForm, row: Connection | None, system: str, *, status: int = 0
+) -> HttpResponse:
+    actions = Action.objects.for_pages().filter(connection=row).order_by("-pk")[:LAST_ACTIONS] if row else []
+    context: dict[str, Any] = {
+        "form": form,
+        "connection": row,
+        "system": system,
+        "look": SYSTEMS.get(system, ("plug", system, "")),
+        "fresh": doors.is_fresh(request),
+        "here": reverse("connection-edit", args=[row.slug]) if row else f"{reverse('connection-new')}?system={system}",
+        "kinds": sorted(name for name, kind in KINDS.items() if kind.system == system),
+        "actions": actions,
+        "built_in": bool(row and row.config.get("from")),
+    }
+    failed = 422 if form.is_bound and form.errors else 200
+    return render(request, "approvals/connection.html", context, status=status or failed)
+
+
+@require_POST
+@needs("configure")
+def archive_connection(request: HttpRequest, slug: str) -> HttpResponse:
+    """Out of use for good: handlers that name it fail before anybody is asked."""
+    row = get_object_or_404(Connection.objects.kept(), slug=slug)
+    if not doors.is_fresh(request):
+        return doors.to_step_up(reverse("connection-edit", args=[slug]))
+    with transaction.atomic():
+        row.archive(by=person(request))
+        changed("connections", id=slug)
+    messages.success(request, f"{slug} is archived.")
+    return redirect("connections")
+
+
+def person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user

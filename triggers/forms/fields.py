@@ -1,0 +1,60 @@
+"""What the forms of the desk share: lists typed one a line, JSON objects, refusals put beside their field."""
+
+import json
+from typing import Any
+
+from django import forms
+
+from project.lib.problem import Problem
+
+SLUG_HELP = "Short name in addresses: a-z, 0-9, - and _. It cannot be changed later."
+
+
+class LinesField(forms.CharField):
+    """A list of words, one a line; commas separate too."""
+
+    widget = forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        return [word.strip() for word in str(value or "").replace(",", "\n").splitlines() if word.strip()]
+
+
+class ObjectField(forms.CharField):
+    """A JSON object; an empty field is an empty object."""
+
+    widget = forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"})
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
+        return value
+
+    def to_python(self, value: Any) -> Any:
+        text = str(value or "").strip()
+        if not text:
+            return {}
+        try:
+            read = json.loads(text)
+        except ValueError as error:
+            raise forms.ValidationError(f"This is not JSON: {error}") from error
+        if not isinstance(read, dict):
+            raise forms.ValidationError("This must be a JSON object: { … }")
+        return read
+
+
+class DeskForm(forms.Form):
+    """A form whose widgets say how they failed, to people and to screen readers."""
+
+    places: dict[str, str] = {}  # field named in a refusal -> field of this form
+
+    def refuse(self, problem: Problem) -> None:
+        """Put a door's refusal beside the field it names."""
+        named = str(problem.facts.get("field", ""))
+        field = self.places.get(named) or self.places.get(named.partition(".")[0]) or named
+        self.add_error(field if field in self.fields else None, problem.detail)
+
+    def groups(self, *names: str) -> list[forms.BoundField]:
+        return [self[name] for name in names if name in self.fields]

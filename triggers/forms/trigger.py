@@ -1,0 +1,137 @@
+"""The editor of a trigger: "When … do …"."""
+
+from typing import Any
+
+from django import forms
+
+from triggers import registry
+from triggers.forms.fields import SLUG_HELP, DeskForm, LinesField, ObjectField
+from triggers.models import Source, Trigger
+from triggers.models.trigger import DEFAULT_LIMITS
+
+INNER = (
+    ("/approvals", "/approvals: what people decided"),
+    ("/nightdesk", "/nightdesk: what the desk says of itself"),
+    ("*", "* every source"),
+)
+BUSY = (
+    ("none", "Start another run beside it"),
+    ("skip", "Skip the event: one run at a time, waiting runs do not count"),
+    ("skip_waiting", "Skip the event: one run at a time, waiting runs count too"),
+)
+
+__all__ = ["LinesField", "TriggerForm"]
+
+
+class TriggerForm(DeskForm):
+    """Everything of a trigger but its switch; `version` is what was read."""
+
+    places = {"limits": "timeout", "concurrency": "busy", "type_pattern": "type_pattern"}
+
+    source = forms.ChoiceField(label="Source")
+    type_pattern = forms.CharField(
+        label="Type",
+        max_length=255,
+        initial="**",
+        help_text="Words between dots; * is one word, ** any number: github.issues.*",
+        widget=forms.TextInput(
+            attrs={"class": "mono", "spellcheck": "false", "autocapitalize": "off", "list": "known-types"}
+        ),
+    )
+    filter = forms.CharField(
+        label="Only if",
+        required=False,
+        max_length=2000,
+        help_text='A CEL expression over event and headers, such as event.data.ref == "refs/heads/main". Empty: always.',
+        widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false", "autocapitalize": "off"}),
+    )
+    handler = forms.ChoiceField(label="Handler")
+    config = ObjectField(
+        label="Config of the handler", required=False, help_text="A JSON object the handler reads as run.config."
+    )
+    timeout = forms.FloatField(label="Time limit of a try", min_value=1, max_value=7 * 86400, help_text="Seconds.")
+    retries = forms.IntegerField(
+        label="Tries after a failure", min_value=0, max_value=100, help_text="With growing pauses."
+    )
+    busy = forms.ChoiceField(label="While a run is under way", choices=BUSY)
+    mode = forms.ChoiceField(
+        label="Mode", choices=(("live", "Live: runs start at once"), ("paused", "Paused: runs are queued and wait"))
+    )
+    priority = forms.IntegerField(
+        label="Priority", min_value=0, max_value=9, initial=5, help_text="0 goes first, 9 last."
+    )
+    name = forms.CharField(label="Name", max_length=200, required=False)
+    slug = forms.CharField(
+        label="Short name",
+        max_length=64,
+        help_text=SLUG_HELP,
+        widget=forms.TextInput(attrs={"class": "mono", "spellcheck": "false", "autocapitalize": "off"}),
+    )
+    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, *args: Any, trigger: Trigger | None = None, **named: Any) -> None:
+        self.trigger = trigger
+        initial = of_trigger(trigger) if trigger else dict(NEW)
+        super().__init__(*args, initial={**initial, **(named.pop("initial", None) or {})}, **named)
+        self.choices_of("source", source_choices(), trigger.source if trigger else "")
+        self.choices_of("handler", handler_choices(), trigger.handler if trigger else "")
+        if trigger:
+            del self.fields["slug"]
+
+    def choices_of(self, name: str, known: list[tuple[str, str]], chosen: str) -> None:
+        """What can be picked; what a row holds stays pickable even when it is gone."""
+        gone = [(chosen, f"{chosen} (not there any more)")] if chosen and chosen not in dict(known) else []
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = gone + known
+
+    def row_fields(self) -> dict[str, Any]:
+        """The cleaned values as the row stores them."""
+        clean = self.cleaned_data
+        plain = ("source", "type_pattern", "filter", "handler", "config", "mode", "priority")
+        name = clean["name"] or (self.trigger.slug if self.trigger else clean["slug"])
+        return {"name": name, **{key: clean[key] for key in plain}, "limits": self.limits()}
+
+    def limits(self) -> dict[str, Any]:
+        """The stored limits with what this form can say replaced; the rest is kept."""
+        before = dict(self.trigger.limits) if self.trigger else {}
+        retries = {**DEFAULT_LIMITS["retries"], **before.get("retries", {}), "max": self.cleaned_data["retries"]}  # type: ignore[dict-item]
+        limits = {**before, "timeout": self.cleaned_data["timeout"], "retries": retries}
+        busy = self.cleaned_data["busy"]
+        limits.pop("concurrency", None)
+        if busy != "none":
+            limits["concurrency"] = {"limit": 1, "when_busy": "skip", "waiting_counts": busy == "skip_waiting"}
+        return limits
+
+
+NEW = {
+    "type_pattern": "**",
+    "timeout": DEFAULT_LIMITS["timeout"],
+    "retries": 3,
+    "busy": "none",
+    "mode": "live",
+    "priority": 5,
+}
+
+
+def of_trigger(trigger: Trigger) -> dict[str, Any]:
+    """A trigger as the form shows it."""
+    plain = ("source", "type_pattern", "filter", "handler", "config", "mode", "priority", "name", "version")
+    busy = trigger.limits.get("concurrency")
+    word = "none" if not busy else ("skip_waiting" if busy.get("waiting_counts") else "skip")
+    timeout = trigger.timeout
+    return {
+        **{name: getattr(trigger, name) for name in plain},
+        "timeout": int(timeout) if timeout == int(timeout) else timeout,
+        "retries": trigger.retries["max"],
+        "busy": word,
+    }
+
+
+def source_choices() -> list[tuple[str, str]]:
+    rows = Source.objects.kept().order_by("slug").values_list("slug", "name")
+    return [(slug, f"{slug}: {name}" if name and name != slug else slug) for slug, name in rows] + list(INNER)
+
+
+def handler_choices() -> list[tuple[str, str]]:
+    return [(name, f"{name} (version {code.version})") for name, code in sorted(registry.HANDLERS.items())]

@@ -1,0 +1,182 @@
+"""Dead letters: grouped by cause, run again or dismissed with a note."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Max, Min, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from project.lib import clock
+from project.lib.problem import Problem
+from project.people.doors import needs
+from project.people.roles import can
+from triggers import redrive
+from triggers.models import DeadLetter, Run
+from triggers.models.dead_letter import DeadLetterQuerySet
+from triggers.views.lists import Filters, listing
+from triggers.views.who import who
+
+FILTERS = ("status", "handler", "kind", "since", "until", "q")
+STATUSES = ("open", "redriven", "dismissed")
+MOST_GROUPS = 200
+RECENT = timedelta(hours=1)  # a cause seen within it is still happening
+
+
+@require_safe
+def dead_letters(request: HttpRequest) -> HttpResponse:
+    """One row a cause, the newest first."""
+    filters = Filters(request.GET, FILTERS)
+    status = filters.one("status") if filters.one("status") in STATUSES else "open"
+    rows = wanted(DeadLetter.objects.filter(status=status), filters)
+    groups = groups_of(rows, clock.now())
+    counted = DeadLetter.objects.values_list("status").annotate(n=Count("pk"))
+    context = {
+        "groups": groups,
+        "status": status,
+        "filters": filters,
+        "counts_by": dict(counted),
+        "now_open": status == "open",
+    }
+    return render(request, "triggers/dead_letters.html", context)
+
+
+def wanted(rows: DeadLetterQuerySet, filters: Filters) -> DeadLetterQuerySet:
+    if handlers := filters.many("handler"):
+        rows = rows.filter(handler__in=handlers)
+    if kinds := filters.many("kind"):
+        rows = rows.filter(kind__in=kinds)
+    if since := filters.time("since"):
+        rows = rows.filter(last_at__gte=since)
+    if until := filters.time("until"):
+        rows = rows.filter(last_at__lt=until)
+    if words := filters.one("q"):
+        rows = rows.filter(Q(error_type__icontains=words) | Q(message__icontains=words) | Q(handler__icontains=words))
+    return rows
+
+
+def groups_of(rows: DeadLetterQuerySet, now: datetime) -> list[dict[str, Any]]:
+    """`[{fingerprint, count, first, last, recent, newest, still}]`, the one seen last first."""
+    counted = rows.values("fingerprint").annotate(
+        count=Count("pk"),
+        first=Min("first_at"),
+        last=Max("last_at"),
+        recent=Count("pk", filter=Q(last_at__gte=now - RECENT)),
+        newest=Max("pk"),
+    )
+    groups = list(counted.order_by("-last")[:MOST_GROUPS])
+    newest = DeadLetter.objects.in_bulk([group["newest"] for group in groups])
+    worked = last_success(letter.handler for letter in newest.values())
+    for group in groups:
+        group["letter"] = newest[group["newest"]]
+        group["still"] = still(group["last"], group["recent"], worked.get(group["letter"].handler), now)
+    return groups
+
+
+def last_success(handlers: Any) -> dict[str, datetime]:
+    """When each handler last succeeded."""
+    done = Run.objects.filter(handler__in=set(handlers), status="succeeded")
+    return dict(done.values_list("handler").annotate(at=Max("finished_at")))
+
+
+def still(last: datetime, recent: int, worked: datetime | None, now: datetime) -> dict[str, Any]:
+    """Is it still happening? `{yes, words, since}`."""
+    if worked and worked > last:
+        return {"tone": "ok", "icon": "circle-check", "words": "Its handler worked since", "at": worked}
+    if now - last < RECENT:
+        return {"tone": "fail", "icon": "triangle-alert", "words": f"Yes, {recent} in the last hour", "at": None}
+    return {"tone": "skip", "icon": "clock", "words": "Not seen since", "at": last}
+
+
+@require_safe
+def group(request: HttpRequest, fingerprint: str) -> HttpResponse:
+    """All letters of one cause."""
+    filters = Filters(request.GET, ("status",))
+    everything = DeadLetter.objects.filter(fingerprint=fingerprint).select_related("event", "redriven_as", "settled_by")
+    everything = everything.defer("event__raw", "event__data_json", "event__headers", "redriven_as__result_json")
+    statuses = [status for status in filters.many("status") if status in STATUSES]
+    rows = everything.filter(status__in=statuses) if statuses else everything
+    found = listing(rows, everything, filters)
+    [summary] = groups_of(DeadLetter.objects.filter(fingerprint=fingerprint), clock.now()) or [None]
+    if summary is None:
+        raise Http404("There is no dead letter with this cause.")
+    counted = dict(DeadLetter.objects.filter(fingerprint=fingerprint).values_list("status").annotate(n=Count("pk")))
+    oldest = everything.open().order_by("pk").first()
+    context = {"list": found, "group": summary, "filters": filters, "counts_by": counted, "oldest": oldest}
+    return render(request, "triggers/dead_letter_group.html", context)
+
+
+@require_safe
+def dead_letter(request: HttpRequest, pk: int) -> HttpResponse:
+    """One letter: the error, where, how often, and what can be done."""
+    found = get_object_or_404(with_run(), pk=pk)
+    return render(request, "triggers/dead_letter.html", shown(request, found))
+
+
+def with_run() -> DeadLetterQuerySet:
+    return DeadLetter.objects.select_related("run", "run__event", "run__trigger", "event", "redriven_as", "settled_by")
+
+
+def shown(request: HttpRequest, letter: DeadLetter, **more: Any) -> dict[str, Any]:
+    run = letter.run
+    payload = ""
+    if run is not None and can(request.user, "payloads"):
+        payload = run.data_json if run.data_json is not None else run.event.data_text
+    similar = DeadLetter.objects.filter(fingerprint=letter.fingerprint).exclude(pk=letter.pk)
+    steps = list(run.steps.filter(status="done").order_by("seq").values_list("name", "kind")) if run else []
+    kept = [name for name, kind in steps if kind not in ("log", "now", "random", "uuid")]
+    return {
+        "letter": letter,
+        "run": run,
+        "error": (run.error if run else None) or letter.error,
+        "payload": payload,
+        "kept": kept,
+        "similar": similar.count(),
+        **more,
+    }
+
+
+@require_POST
+@needs("operate")
+def redrive_letter(request: HttpRequest, pk: int) -> HttpResponse:
+    """Run it again, from the failed step or the start, with the data as it was or as edited."""
+    letter = get_object_or_404(with_run(), pk=pk)
+    try:
+        data = edited_data(request, letter)
+        run = redrive.redrive(letter, by=who(request), data=data, from_=request.POST.get("from") or "failed_step")
+    except ValueError as error:
+        draft = {"draft": request.POST.get("data", ""), "draft_error": f"This is not JSON: {error}"}
+        return render(request, "triggers/dead_letter.html", shown(request, letter, **draft), status=422)
+    except Problem as refused:
+        messages.error(request, refused.detail)
+        return redirect("dead-letter", pk=pk)
+    messages.success(request, f"D-{letter.pk} runs again as R-{run.pk}.")
+    return redirect("run", pk=run.pk)
+
+
+def edited_data(request: HttpRequest, letter: DeadLetter) -> Any:
+    """The edited data, or None when nothing was changed. Raises ValueError for a text that is no JSON."""
+    text = request.POST.get("data")
+    if text is None or letter.run is None or not can(request.user, "payloads"):
+        return None
+    before = letter.run.data_json if letter.run.data_json is not None else letter.run.event.data_text
+    if text.replace("\r\n", "\n").strip() == before.replace("\r\n", "\n").strip():
+        return None
+    return json.loads(text)
+
+
+@require_POST
+@needs("operate")
+def dismiss_letter(request: HttpRequest, pk: int) -> HttpResponse:
+    """Close it with a note."""
+    letter = get_object_or_404(DeadLetter, pk=pk)
+    try:
+        redrive.dismiss(letter, by=who(request), reason=request.POST.get("reason", ""))
+    except Problem as refused:
+        messages.error(request, refused.detail)
+        return redirect("dead-letter", pk=pk)
+    messages.success(request, f"D-{letter.pk} is dismissed. The note is kept.")
+    return redirect("dead-letters")

@@ -1,0 +1,193 @@
+"""Events: what came in, what it woke, and why not."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from project.lib.problem import Problem
+from project.people.doors import needs
+from project.people.roles import can
+from triggers import redrive
+from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
+from triggers.models.event import EventQuerySet
+from triggers.views.lists import Filters, choices, listing
+from triggers.views.who import who
+
+FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
+MOST_INLINE = 512 * 1024  # bytes of a payload drawn on the page; above it is a download
+MOST_DUPLICATES = 100
+
+
+@require_safe
+def events(request: HttpRequest) -> HttpResponse:
+    """The list, newest first."""
+    filters = Filters(request.GET, FILTERS)
+    everything = Event.objects.without_payload()
+    found = listing(wanted(everything, filters), everything, filters)
+    for event in found.rows:
+        event.story = story_of(event)
+    context = {
+        "list": found,
+        "filters": filters,
+        "sources": choices(source_names(), filters.one("source")),
+        "statuses": choices(Event.STATUSES, filters.one("status")),
+    }
+    return render(request, "triggers/events.html", context)
+
+
+def wanted(rows: EventQuerySet, filters: Filters) -> EventQuerySet:
+    """The rows the filters ask for."""
+    if sources := filters.many("source"):
+        rows = rows.filter(source_slug__in=sources)
+    if types := filters.many("type"):
+        rows = rows.filter(any_of(type_like(pattern) for pattern in types))
+    if subjects := filters.many("subject"):
+        rows = rows.filter(subject__in=subjects)
+    if statuses := filters.many("status"):
+        rows = rows.filter(status__in=statuses)
+    if since := filters.time("since"):
+        rows = rows.filter(received_at__gte=since)
+    if until := filters.time("until"):
+        rows = rows.filter(received_at__lt=until)
+    return rows.filter(about(words)) if (words := filters.one("q")) else rows
+
+
+def about(words: str) -> Q:
+    """A number (`E-17`, `17`), or a part of type, subject or the sender's id."""
+    number = words.upper().removeprefix("E-")
+    found = Q(type__icontains=words) | Q(subject__icontains=words) | Q(ce_id__icontains=words)
+    return found | Q(pk=int(number)) if number.isascii() and number.isdigit() and len(number) < 19 else found
+
+
+def type_like(pattern: str) -> Q:
+    """Exactly this type; with a star at its end, all that begin so."""
+    return Q(type__startswith=pattern.rstrip("*")) if pattern.endswith("*") else Q(type=pattern)
+
+
+def any_of(conditions: Any) -> Q:
+    found = Q()
+    for condition in conditions:
+        found |= condition
+    return found
+
+
+def source_names() -> list[str]:
+    return [*Source.objects.kept().order_by("slug").values_list("slug", flat=True), "/approvals", "/nightdesk"]
+
+
+def story_of(event: Event) -> str:
+    """What an event led to, for the badge of its row."""
+    runs = sum(1 for outcome in event.outcomes if outcome.get("run"))
+    if event.status == "routed" and runs:
+        return f"Woke {runs} run{'' if runs == 1 else 's'}"
+    return ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one trigger said of the event, and the runs it led to."""
+
+    slug: str
+    trigger: Trigger | None
+    outcome: str
+    clause: str
+    detail: str
+    runs: list[Run]
+
+
+@require_safe
+def event(request: HttpRequest, seq: int) -> HttpResponse:
+    """One event: what came in, what it woke, its payload."""
+    rows = Event.objects.select_related("source", "requester")
+    found = get_object_or_404(rows if can(request.user, "payloads") else rows.defer("raw", "data_json"), pk=seq)
+    runs = list(found.runs.select_related("trigger").order_by("pk"))
+    context = {
+        "event": found,
+        "story": story_of(found),
+        "lines": lines_of(found, runs),
+        "others": other_triggers(found, runs),
+        "woken": found.ended_waits.select_related("run").order_by("pk"),
+        "duplicates": Refusal.objects.filter(event=found.pk).order_by("-pk")[:MOST_DUPLICATES],
+        "keys": Seen.objects.filter(event=found.pk).order_by("pk"),
+        "letters": found.letters.order_by("pk"),
+        **(payload_of(found) if can(request.user, "payloads") else {}),
+    }
+    return render(request, "triggers/event.html", context)
+
+
+def lines_of(event: Event, runs: list[Run]) -> list[Line]:
+    """One line a trigger, matched ones first; a run that was started by hand has a line of its own."""
+    slugs = [str(outcome.get("trigger", "")) for outcome in event.outcomes]
+    triggers = {row.slug: row for row in Trigger.objects.filter(slug__in=slugs)}
+    mine: dict[str, list[Run]] = {}
+    for run in runs:
+        mine.setdefault(run.trigger.slug if run.trigger else "", []).append(run)
+    lines = [
+        Line(
+            slug=(slug := str(outcome.get("trigger", ""))),
+            trigger=triggers.get(slug),
+            outcome=str(outcome.get("outcome", "")),
+            clause=str(outcome.get("clause") or ""),
+            detail=str(outcome.get("detail") or ""),
+            runs=mine.pop(slug, []),
+        )
+        for outcome in event.outcomes
+    ]
+    by_hand = [Line(slug, left[0].trigger, "by_hand", "", "", left) for slug, left in mine.items()]
+    return sorted(lines, key=lambda line: line.outcome not in ("matched", "routed")) + by_hand
+
+
+def other_triggers(event: Event, runs: list[Run]) -> list[Trigger]:
+    """Triggers a person may start for this event: any that listens to its source."""
+    rows = Trigger.objects.kept().filter(Q(source=event.source_slug) | Q(source="*"))
+    started = {run.trigger_id for run in runs}
+    return sorted(rows, key=lambda row: (row.pk not in started, row.slug))
+
+
+def payload_of(event: Event) -> dict[str, Any]:
+    """The payload as text for the tree, or only its size when it is too big to draw."""
+    try:
+        text = event.data_text
+    except UnicodeDecodeError:
+        text = ""
+    size = len(event.raw) if event.raw is not None else len(text)
+    return {
+        "payload": text if size <= MOST_INLINE else "",
+        "payload_size": size,
+        "too_big": size > MOST_INLINE,
+        "headers": sorted(event.headers.items()),
+    }
+
+
+@require_safe
+@needs("payloads")
+def event_raw(request: HttpRequest, seq: int) -> HttpResponse:
+    """The exact bytes that came in, as a download: never shown by a browser, whatever they are."""
+    found = get_object_or_404(Event, pk=seq)
+    if found.raw is None and not found.data_json:
+        raise Http404("This event carries no payload, or it was removed by the rule of retention.")
+    body = bytes(found.raw) if found.raw is not None else (found.data_json or "").encode()
+    answer = HttpResponse(body, content_type="application/octet-stream")
+    answer["Content-Disposition"] = f'attachment; filename="event-{found.pk}.bin"'
+    answer["X-Content-Type-Options"] = "nosniff"
+    return answer
+
+
+@require_POST
+@needs("operate")
+def run_event_again(request: HttpRequest, seq: int) -> HttpResponse:
+    """Start a trigger's handler for this event, also one it did not match."""
+    found = get_object_or_404(Event, pk=seq)
+    trigger = get_object_or_404(Trigger.objects.kept(), slug=request.POST.get("trigger", ""))
+    try:
+        run = redrive.run_event_again(found, trigger, by=who(request))
+    except Problem as refused:
+        messages.error(request, refused.detail)
+        return redirect("event", seq=seq)
+    messages.success(request, f"R-{run.pk} runs {trigger.handler} again for this event.")
+    return redirect("run", pk=run.pk)

@@ -1,0 +1,230 @@
+"""Sources: who may ring, how they prove themselves, and what was refused at the door."""
+
+import secrets
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.db.models import Count, Max
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from project.lib import clock
+from project.lib.problem import Problem
+from project.people import doors
+from project.people.doors import needs
+from project.people.roles import can
+from triggers import configure, upkeep
+from triggers.errors import NotValid, Stale
+from triggers.forms.source import KINDS, SecretForm, SourceForm, form_for
+from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger
+from triggers.sources.schedule import preview, zones
+from triggers.views.who import who
+
+NEXT = 5  # slots shown
+LAST_EVENTS = 5
+SHOWN_REFUSALS = 50
+DUPLICATES = ("duplicate", "same_body")
+HOLD = {"day": timedelta(days=1), "week": timedelta(days=7)}
+
+
+@require_safe
+def sources(request: HttpRequest) -> HttpResponse:
+    """Every source that is kept, and when it last rang."""
+    rows = list(Source.objects.kept().order_by("slug"))
+    last = dict(Event.objects.filter(source__in=rows).values_list("source").annotate(at=Max("received_at")).order_by())
+    refused = Refusal.objects.filter(source__in=rows).exclude(reason__in=DUPLICATES)
+    counted = dict(refused.values_list("source").annotate(n=Count("pk")).order_by())
+    for row in rows:
+        row.last_at = last.get(row.pk)  # type: ignore[attr-defined]
+        row.refused = counted.get(row.pk, 0)  # type: ignore[attr-defined]
+        row.look = KINDS.get(row.kind, ("inbox", row.kind, ""))  # type: ignore[attr-defined]
+        row.needs_secret = lacks_secret(row)  # type: ignore[attr-defined]
+    unknown = Refusal.objects.filter(source=None).order_by("-pk")[:10]
+    return render(request, "triggers/sources.html", {"sources": rows, "unknown": unknown})
+
+
+def lacks_secret(source: Source) -> bool:
+    return source.kind in ("webhook", "cloudevents") and source.provider != "none" and not source.sealed_secrets
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs("configure")
+def source_new(request: HttpRequest) -> HttpResponse:
+    """Pick a kind, then fill in its form."""
+    kind = request.POST.get("kind") or request.GET.get("kind", "")
+    if kind not in KINDS:
+        return render(request, "triggers/source_kinds.html", {"kinds": KINDS})
+    form = form_for(kind)(request.POST or None, kind=kind)
+    if request.method == "POST" and "try" not in request.POST and form.is_valid():
+        try:
+            slug = form.cleaned_data["slug"]
+            row = configure.make_source(by=who(request), slug=slug, kind=kind, **form.row_fields())
+        except Problem as refused:
+            form.refuse(refused)
+        else:
+            return after_making(request, row)
+    posted = request.method == "POST" and "try" not in request.POST
+    return source_page(request, form, None, status=422 if posted else 200)
+
+
+def after_making(request: HttpRequest, source: Source) -> HttpResponse:
+    """A door needs a secret next; the clock needs nothing."""
+    if lacks_secret(source):
+        messages.success(request, f"{source.slug} is saved. Next it needs a secret.")
+        return redirect("source-secret", slug=source.slug)
+    messages.success(request, f"{source.slug} is saved.")
+    return redirect("source-edit", slug=source.slug)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def source_edit(request: HttpRequest, slug: str) -> HttpResponse:
+    """One source: everybody reads it, an admin changes it."""
+    row = get_object_or_404(Source, slug=slug)
+    if request.method != "POST":
+        return source_page(request, form_for(row.kind)(source=row), row)
+    return save_source(request, row)
+
+
+@needs("configure")
+def save_source(request: HttpRequest, row: Source) -> HttpResponse:
+    form = form_for(row.kind)(request.POST, source=row)
+    if "try" in request.POST:
+        return source_page(request, form, row)
+    if not form.is_valid():
+        return source_page(request, form, row, status=422)
+    try:
+        fields = form.row_fields()
+        if fields.get("config") == row.config:
+            del fields["config"]  # an unchanged schedule keeps its next slot
+        configure.change_source(row, by=who(request), version=form.cleaned_data["version"] or 0, **fields)
+    except Stale as stale:
+        return source_page(request, form, row, status=409, stale=stale)
+    except Problem as refused:
+        form.refuse(refused)
+        return source_page(request, form, row, status=422)
+    messages.success(request, f"{row.slug} is saved.")
+    return redirect("source-edit", slug=row.slug)
+
+
+def source_page(
+    request: HttpRequest, form: SourceForm, row: Source | None, *, status: int = 200, stale: Stale | None = None
+) -> HttpResponse:
+    kind = row.kind if row else form.kind
+    context: dict[str, Any] = {
+        "form": form,
+        "source": row,
+        "kind": kind,
+        "look": KINDS.get(kind, ("inbox", kind, "")),
+        "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
+        "stale": stale,
+        "zones": sorted(zones()) if kind == "schedule" else [],
+        "plan": plan_of(form) if kind == "schedule" else None,
+    }
+    if row is not None:
+        context |= signs_of(row)
+    return render(request, "triggers/source.html", context, status=status)
+
+
+def plan_of(form: SourceForm) -> dict[str, Any] | None:
+    """The schedule in words with its next slots, by the code that fires; None while it makes no sense."""
+    try:
+        if form.is_bound:
+            config = form.row_fields()["config"] if form.is_valid() or "config" in dir(form) else {}
+        else:
+            config = form.source.config if form.source else {"cron": "0 8 * * *", "timezone": settings.TIME_ZONE}
+        return preview(config, NEXT, clock.now())
+    except (NotValid, KeyError):
+        return None
+
+
+def signs_of(source: Source) -> dict[str, Any]:
+    """What a source did lately: events, refusals, slots, and who listens to it."""
+    refusals = source.refusals.defer("body", "credentials")
+    events = Event.objects.without_payload().filter(source=source).order_by("-pk")
+    return {
+        "address": f"{settings.BASE_URL}{hook_of(source)}",
+        "hints": source.secret_hints,
+        "needs_secret": lacks_secret(source),
+        "last_events": events[:LAST_EVENTS],
+        "refusals": refusals.exclude(reason__in=DUPLICATES).order_by("-pk")[:SHOWN_REFUSALS],
+        "duplicates": refusals.filter(reason__in=DUPLICATES).count(),
+        "listeners": Trigger.objects.kept().filter(source__in=[source.slug, "*"]).order_by("slug"),
+        "slots": ScheduleFire.objects.filter(source=source).order_by("-fire_at")[:NEXT],
+    }
+
+
+def hook_of(source: Source) -> str:
+    return f"/hooks/{source.slug}"
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs("configure")
+def source_secret(request: HttpRequest, slug: str) -> HttpResponse:
+    """A new secret, asked for behind a fresh sign-in; what is saved is never shown again."""
+    row = get_object_or_404(Source.objects.kept(), slug=slug)
+    if not doors.is_fresh(request):
+        return doors.to_step_up(reverse("source-secret", args=[slug]))
+    form = SecretForm(request.POST or None, initial={"value": secrets.token_urlsafe(32), "keep": "day"})
+    if form.is_valid():
+        keep = form.cleaned_data["keep"]
+        until = clock.now() + HOLD[keep] if keep in HOLD else None
+        value = form.cleaned_data["value"]
+        try:
+            upkeep.add_secret(row, value, by=who(request), keep_old=keep != "no", old_until=until)
+        except Problem as refused:
+            form.refuse(refused)
+        else:
+            messages.success(request, "The secret is saved. It is not shown again.")
+            return redirect("source-edit", slug=slug)
+    context = {"form": form, "source": row, "hints": row.secret_hints, "address": f"{settings.BASE_URL}{hook_of(row)}"}
+    return render(request, "triggers/source_secret.html", context, status=422 if form.is_bound else 200)
+
+
+@require_POST
+@needs("configure")
+def source_secret_end(request: HttpRequest, slug: str) -> HttpResponse:
+    """End one secret now."""
+    row = get_object_or_404(Source.objects.kept(), slug=slug)
+    if not doors.is_fresh(request):
+        messages.error(request, "Confirm that it is you, then end the secret.")
+        return doors.to_step_up(reverse("source-edit", args=[slug]))
+    try:
+        upkeep.end_secret(row, request.POST.get("hint", ""), by=who(request))
+    except Problem as refused:
+        messages.error(request, refused.detail)
+    else:
+        messages.success(request, "The secret is ended. What is signed with it is refused from now on.")
+    return redirect("source-edit", slug=slug)
+
+
+@require_POST
+@needs("configure")
+def switch_source(request: HttpRequest, slug: str) -> HttpResponse:
+    """On or off; while it is off its address answers 404 and its clock stands still."""
+    row = get_object_or_404(Source, slug=slug)
+    on = request.POST.get("on") == "1"
+    try:
+        upkeep.switch(row, on=on, by=who(request))
+    except Problem as refused:
+        messages.error(request, refused.detail)
+    else:
+        messages.success(request, f"{slug} is {'on' if on else 'off'}.")
+    return redirect("sources") if request.POST.get("back") == "list" else redirect("source-edit", slug=slug)
+
+
+@require_POST
+@needs("configure")
+def archive_source(request: HttpRequest, slug: str) -> HttpResponse:
+    """Out of use for good; its events stay readable."""
+    row = get_object_or_404(Source.objects.kept(), slug=slug)
+    upkeep.archive(row, by=who(request))
+    messages.success(request, f"{slug} is archived. Its events stay.")
+    return redirect("sources")

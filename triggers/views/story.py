@@ -1,0 +1,212 @@
+"""A run told in words: what happened so far, what is happening now, and which button helps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from triggers import registry
+from triggers.models import DeadLetter, Run, Switch, Wait
+from triggers.models.run import Status
+from triggers.views.timeline import span
+
+OPEN_ACTIONS = ("awaiting", "approved", "delivering", "unknown")
+PERSON = "approvals."  # types of events that a person's click causes
+ENDS = {
+    "rejected": "A reviewer said no.",
+    "expired": "Nobody decided in time.",
+    "action_cancelled": "The action it waited for was withdrawn.",
+    "cancel_requested": "A person asked for its end.",
+    "cancelled": "A person ended it.",
+    "crash_loop": "Three workers were lost under it.",
+    "undeliverable": "An action could not be delivered.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What holds the run at this moment: `tone` colours the box, `until` is counted down."""
+
+    tone: str
+    icon: str
+    lead: str
+    text: str = ""
+    until: datetime | None = None
+    link: str = ""
+    button: str = ""
+    action_id: int | None = None
+    letter_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the page has read of one run."""
+
+    run: Run
+    waits: Sequence[Wait]
+    actions: Sequence[Any]
+    letter: DeadLetter | None
+    paused: Switch | None
+    now: datetime
+
+    @property
+    def open_wait(self) -> Wait | None:
+        return next((wait for wait in self.waits if wait.status == "pending"), None)
+
+    @property
+    def open_action(self) -> Any:
+        """The action the run waits for, the one a person can do something about first."""
+        opened = [action for action in self.actions if action.status in OPEN_ACTIONS]
+        return min(opened, key=lambda action: OPEN_ACTIONS.index(action.status), default=None)
+
+    @property
+    def waits_for_person(self) -> bool:
+        action = self.open_action
+        return self.run.status == Status.WAITING and action is not None and action.status in ("awaiting", "unknown")
+
+
+def waited(waits: Sequence[Wait], now: datetime) -> timedelta:
+    """How long the run held no worker because it waited; waits that overlap count once."""
+    total, last = timedelta(0), None
+    for wait in sorted(waits, key=lambda wait: wait.registered_at):
+        start, end = wait.registered_at, wait.ended_at or now
+        start = max(start, last) if last else start
+        if end > start:
+            total, last = total + (end - start), end
+    return total
+
+
+def now_of(facts: Facts) -> Now | None:
+    """The box on top of the page; None for a run that is simply done."""
+    tell = {
+        Status.QUEUED: queued,
+        Status.RUNNING: running,
+        Status.WAITING: waiting,
+        Status.RETRYING: retrying,
+        Status.BLOCKED: blocked,
+        Status.DEAD: dead,
+        Status.CANCELLED: cancelled,
+    }.get(Status(facts.run.status))
+    return tell(facts) if tell else None
+
+
+def queued(facts: Facts) -> Now:
+    run = facts.run
+    if run.reason == "handler_missing" or run.handler not in registry.HANDLERS:
+        said = f"No code is loaded under the name “{run.handler}”. It starts as soon as there is."
+        return Now("bad", "file-x", "Cannot start.", said, link="handlers", button="See the handlers")
+    if facts.paused is not None:
+        return Now("warn", "circle-pause", "Paused.", "It starts when the switch is opened again.")
+    if run.trigger and run.trigger.mode == "paused":
+        said = "It starts when the trigger is set to live again."
+        return Now("warn", "circle-pause", "Its trigger is paused.", said, link="trigger", button="Open the trigger")
+    late = facts.now - run.due_at
+    said = f"It has waited {span(late.total_seconds())}." if late > timedelta(seconds=5) else ""
+    return Now("", "clock", "Waits for a worker.", said)
+
+
+def running(facts: Facts) -> Now:
+    run = facts.run
+    if run.cancel_requested_at:
+        return Now(
+            "warn",
+            "circle-slash",
+            "Will end at its next step.",
+            "A person asked for it. What it does now is finished first.",
+        )
+    again = f" This is try {run.attempt}." if run.attempt > 1 else ""
+    lost = (
+        f" {run.crashes} worker{'s were' if run.crashes > 1 else ' was'} lost under it before." if run.crashes else ""
+    )
+    return Now("", "loader-circle", "A worker is on it.", (again + lost).strip())
+
+
+def waiting(facts: Facts) -> Now:
+    action, wait = facts.open_action, facts.open_wait
+    if action is not None:
+        return waiting_for_action(action)
+    if wait is not None and wait.type:
+        about = f" about {wait.subject}" if wait.subject else ""
+        said = f"The next {wait.type}{about} from {wait.source} wakes it."
+        return Now("wait", "hourglass", "Waits for an event.", said, until=wait.expires_at)
+    return Now("wait", "moon", "Sleeps.", "It holds no worker meanwhile.", until=facts.run.wake_at)
+
+
+def waiting_for_action(action: Any) -> Now:
+    title = f"“{action.title}”"
+    if action.status == "awaiting":
+        said = f"{title} is not done before a person says yes. If nobody decides, nothing is sent."
+        return Now("wait", "hand", "Waits for a person.", said, action.expires_at, "action", "Decide now", action.pk)
+    if action.status == "unknown":
+        said = f"{title} was sent, but no answer came. Look there, then say what happened."
+        return Now("warn", "triangle-alert", "Outcome unknown.", said, None, "action", "Settle it", action.pk)
+    word = "goes out shortly" if action.status == "approved" else "is being sent"
+    return Now("wait", "send", "Approved.", f"{title} {word}.", None, "action", "See the action", action.pk)
+
+
+def retrying(facts: Facts) -> Now:
+    run = facts.run
+    most = run.trigger.retries["max"] + 1 if run.trigger else 4
+    error = run.error or {}
+    said = f"Try {run.attempt - 1} of {most} failed: {error.get('type', 'error')}: {error.get('message', '')}"[:400]
+    return Now("warn", "rotate-ccw", "Will try again by itself.", said, until=run.due_at)
+
+
+def blocked(facts: Facts) -> Now:
+    said = (facts.run.error or {}).get("message", "The code asks for other steps than this run remembers.")
+    return Now(
+        "bad", "octagon-x", "Blocked: the code changed under it.", f"{said}. A person must choose how it goes on."
+    )
+
+
+def dead(facts: Facts) -> Now:
+    error = facts.run.error or {}
+    said = f"{error.get('type', 'It failed')}: {error.get('message', '')}".rstrip(": ")[:600]
+    tries = f"after {facts.run.attempt} {'tries' if facts.run.attempt > 1 else 'try'}"
+    letter = facts.letter
+    if letter is None:
+        return Now("bad", "skull", f"Gave up {tries}.", said)
+    return Now("bad", "skull", f"Gave up {tries}.", said, None, "dead-letter", f"D-{letter.pk}", letter_id=letter.pk)
+
+
+def cancelled(facts: Facts) -> Now:
+    said = ENDS.get(facts.run.reason, facts.run.reason.replace("_", " ").capitalize())
+    return Now("", "circle-slash", "Ended without a result.", f"{said} No retry, no dead letter.")
+
+
+def summary(facts: Facts) -> str:
+    """The run in two or three sentences."""
+    run = facts.run
+    started = f"{run.event.type} from {run.event.source_slug} woke {run.handler}."
+    if run.rerun_of_id:
+        started = f"{run.requester or 'Somebody'} ran R-{run.rerun_of_id} again: {run.handler} for {run.event.type}."
+    return " ".join(part for part in (started, progress(run), effects(facts)) if part)
+
+
+def progress(run: Run) -> str:
+    words = {
+        Status.QUEUED: "It has not started yet.",
+        Status.SUCCEEDED: "It is done.",
+        Status.DEAD: "It gave up.",
+        Status.CANCELLED: "It was ended early.",
+    }
+    return words.get(Status(run.status), "")
+
+
+def effects(facts: Facts) -> str:
+    """What it did to the world, as far as is known."""
+    done = [action.title for action in facts.actions if action.status == "delivered"]
+    asked = [action.title for action in facts.actions if action.status in OPEN_ACTIONS]
+    parts = []
+    if done:
+        parts.append(f"Done: {listed(done)}.")
+    if asked:
+        parts.append(f"It asked for {listed(asked)}.")
+    if facts.actions and not done and not any(action.status in ("unknown", "delivering") for action in facts.actions):
+        parts.append("Nothing has been sent yet." if asked else "Nothing was sent.")
+    return " ".join(parts)
+
+
+def listed(titles: Sequence[str]) -> str:
+    shown = ", ".join(f"“{title}”" for title in titles[:3])
+    return f"{shown} and {len(titles) - 3} more" if len(titles) > 3 else shown
