@@ -1,11 +1,14 @@
 """The API: who is let in, how refusals are told, and where each app's operations hang."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.urls import URLPattern
 from ninja import NinjaAPI, Schema, Status
 from ninja.errors import HttpError, ValidationError
 from ninja.parser import Parser
@@ -37,6 +40,13 @@ class TooBig(Problem):
 
     code = "too_large"
     http = 413
+
+
+class NoSuchMethod(Problem):
+    """This address does not know this method."""
+
+    code = "method_not_allowed"
+    http = 405
 
 
 class Moved(Problem):
@@ -167,6 +177,29 @@ def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     first = errors[0]
     problem = (NotValid if in_body else BadValue)(f"{first['field']}: {first['message']}", field=first["field"])
     return answer(problem, errors=errors[:MOST_ERRORS])
+
+
+def only_problems(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """A method that an address does not know is refused like everything else; `Allow` still names those it does."""
+
+    @wraps(view)
+    def told_alike(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response = view(request, *args, **kwargs)
+        if response.status_code != 405:
+            return response
+        problem = answer(NoSuchMethod())
+        problem["Allow"] = response["Allow"]
+        return problem
+
+    return told_alike
+
+
+def addresses() -> tuple[list[URLPattern], str, str]:
+    """What project/urls.py includes under /api/v1/."""
+    patterns, app, namespace = api.urls
+    for pattern in patterns:
+        pattern.callback = only_problems(pattern.callback)
+    return patterns, app, str(namespace)
 
 
 def no_such_address(request: HttpRequest, rest: str = "") -> HttpResponse:

@@ -5,7 +5,7 @@ from django.urls import include, path, re_path
 
 from project import health, views
 from project.admin import furnish
-from project.api import api, no_such_address
+from project.api import addresses, no_such_address
 from project.people import views as people
 
 handler400 = "project.views.bad_request"
@@ -27,7 +27,7 @@ urlpatterns = [
     path("", include("approvals.urls")),
     path("", include("approvals.connection_urls")),
     path("", include("triggers.urls")),
-    path("api/v1/", api.urls),
+    path("api/v1/", addresses()),
     re_path(r"^api/(?P<rest>.*)$", no_such_address),
     path("readyz", health.ready, name="readyz"),
     path("admin/", admin.site.urls),

@@ -10,7 +10,8 @@ from project.lib import clock
 from project.lib.live import changed
 from project.lib.pages import listing
 from project.people.auth import Caller, caller
-from triggers import configure, schemas
+from triggers import configure, refusals
+from triggers import schemas_config as schemas
 from triggers.api import found
 from triggers.errors import NotValid
 from triggers.models import Audit, ConfigVersion, Source, Switch, Trigger
@@ -80,6 +81,17 @@ def list_refusals(request: HttpRequest, slug: str, filters: Query[schemas.Refusa
     rows = found(Source.objects.kept(), slug=slug).refusals.all()
     payload = who.may("payloads")
     return listing(request, rows, filters, lambda row: schemas.RefusalOut.of(row, payload=payload))
+
+
+@router.post("/sources/{slug}/refusals/{int:id}/admit", response=schemas.AdmittedOut, tags=["sources"])
+def admit_refusal(request: HttpRequest, slug: str, id: int) -> Any:
+    """Check it again, by the time it came and the secrets of now; what proves itself then is taken in."""
+    who = caller(request)
+    who.need("operate")
+    refusal = found(found(Source.objects.kept(), slug=slug).refusals.select_related("source"), pk=id)
+    outcomes = refusals.admit(refusal, by=who.user)
+    events = [{"id": one.ce_id, "source": slug, "seq": one.seq, "status": one.status} for one in outcomes]
+    return {"events": events}
 
 
 @router.get("/triggers", response=TriggerPage, tags=["triggers"])

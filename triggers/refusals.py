@@ -100,7 +100,7 @@ def keep_duplicate(source: Source, outcome: Outcome, *, headers: Mapping[str, st
     changed("events", id=outcome.seq)
 
 
-def admit(refusal: Refusal, *, by: "User") -> list[Outcome]:
+def admit(refusal: Refusal, *, by: "User | None") -> list[Outcome]:
     """Check a refused delivery again, by the time it came and the secrets of now, and take it in.
 
     Raises NotValid in words when it still does not prove its sender or its body was not kept."""

@@ -1,5 +1,7 @@
 """What is changed over the API is changed by the version that was read, validated like in the forms, and audited."""
 
+import hmac
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +12,10 @@ from django.test import Client
 from approvals.models import Connection
 from project.people import doors
 from project.people.models import User
+from tests import builders
 from tests.conftest import PASSWORD
 from tests.contract.world import API, World
-from triggers.models import Audit, DeadLetter, Run, Source, Switch, Trigger
+from triggers.models import Audit, DeadLetter, Refusal, Run, Source, Switch, Trigger
 
 
 @pytest.fixture
@@ -244,3 +247,21 @@ def test_a_body_that_cannot_be_read_is_the_callers_fault(admin: Client, body: by
     response = admin.post(f"{API}/switch", body, content_type="application/json")
     assert response.status_code == status, response.content
     assert response["Content-Type"] == "application/problem+json"
+
+
+def test_a_refused_delivery_is_taken_in_when_it_proves_itself_after_all(world: World, admin: Client) -> None:
+    """The secret was entered late: what came before is checked again, once."""
+    body = json.dumps({"action": "opened", "issue": {"number": 7}}).encode()
+    signature = hmac.new(builders.SECRET.encode(), body, "sha256").hexdigest()
+    headers = {"content-type": "application/json", "x-github-event": "issues", "x-github-delivery": "d-1"}
+    row = Refusal.objects.get(pk=world.keys["refusals"])
+    path = f"/sources/github/refusals/{row.pk}"
+    Refusal.objects.filter(pk=row.pk).update(body=body, headers=headers)
+    assert send(admin, "post", f"{path}/admit").status_code == 422
+    Refusal.objects.filter(pk=row.pk).update(headers={**headers, "x-hub-signature-256": f"sha256={signature}"})
+    taken = send(admin, "post", f"{path}/admit")
+    assert taken.status_code == 200, taken.content
+    assert [event["status"] for event in taken.json()["events"]] == ["accepted"]
+    listed = send(admin, "get", "/sources/github/refusals").json()["items"][0]
+    assert (listed["event"], listed["admitted_at"] is not None) == (taken.json()["events"][0]["seq"], True)
+    assert send(admin, "post", f"{path}/admit").status_code == 422

@@ -134,3 +134,9 @@ def test_the_first_password_is_changed_before_anything_else(ann: User, sign_in: 
 
 def test_an_unknown_address_is_a_problem_too(client: Client) -> None:
     assert is_problem(client.get(f"{API}/nothing/here"), 404)
+
+
+def test_an_unknown_method_is_a_problem_too(client: Client) -> None:
+    response = client.put(f"{API}/events")
+    assert is_problem(response, 405)
+    assert "GET" in response["Allow"]

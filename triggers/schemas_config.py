@@ -1,0 +1,215 @@
+"""What the API takes and shows of sources, their refusals, triggers and the switch."""
+
+import base64
+from typing import Any, ClassVar, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from project.lib.pages import Filters, Instant, Words
+from project.lib.schema import Moment
+from triggers.models import Refusal, Source, Trigger
+from triggers.models.run import ENDED
+from triggers.schemas import Name, Slug, Strict
+
+MOST_COUNTED = 10_000  # rows of one trigger that its health counts
+
+
+class SecretIn(Strict):
+    value: str = Field(min_length=1, max_length=4096)
+    ends_at: Instant | None = None
+
+
+class RateLimit(Strict):
+    limit: int = Field(ge=1, le=1_000_000)
+    period: int = Field(ge=1, le=86400)
+
+
+class SourceFields(Strict):
+    """What may be said of a source, new or changed."""
+
+    name: Name = ""
+    enabled: bool = True
+    config: dict[str, Any] = {}
+    secrets: list[SecretIn] = Field([], max_length=2)
+    types: list[str] = Field([], max_length=100)
+    idempotency_key: str = ""
+    rate_limit: RateLimit | None = RateLimit(limit=600, period=60)
+    on_overload: Literal["refuse", "accept"] = "refuse"
+    dedupe_window: int = Field(7 * 86400, ge=60, le=366 * 86400)
+    max_body: int | None = Field(None, ge=1, le=64 * 1024 * 1024)
+    expect_every: int | None = Field(None, ge=60, le=366 * 86400)
+    actor: str = Field("", max_length=200)
+
+
+class SourceIn(SourceFields):
+    slug: Slug
+    kind: str = Field(max_length=32)
+    provider: str = Field("", max_length=64)
+
+
+class SourcePatch(SourceFields):
+    version: int
+
+
+class SourceFilters(Filters):
+    NAME: ClassVar[str] = "sources"
+    COLUMNS: ClassVar[dict[str, str]] = {"kind": "kind", "provider": "provider"}
+
+    kind: Words = []
+    provider: Words = []
+
+
+class SourceOut(Schema):
+    slug: str
+    name: str
+    kind: str
+    provider: str
+    enabled: bool
+    config: dict[str, Any]
+    secrets: list[dict[str, Any]]
+    types: list[str]
+    idempotency_key: str
+    rate_limit: dict[str, Any] | None
+    on_overload: str
+    dedupe_window: int
+    max_body: int | None
+    expect_every: int | None
+    actor: str
+    version: int
+    created_at: Moment
+    connected_at: Moment | None
+    next_fire_at: Moment | None
+    fires: int
+    misses: int
+
+    @classmethod
+    def of(cls, source: Source) -> dict[str, Any]:
+        facts = {name: getattr(source, name) for name in set(cls.model_fields) - {"secrets"}}
+        return {**facts, "secrets": source.secret_hints}
+
+
+class RefusalFilters(Filters):
+    NAME: ClassVar[str] = "refusals"
+    AT: ClassVar[str] = "at"
+    COLUMNS: ClassVar[dict[str, str]] = {"reason": "reason"}
+
+    reason: Words = []
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+class RefusalOut(Schema):
+    """A delivery that became no event; its body and headers only for those who may see payloads."""
+
+    id: int
+    at: Moment
+    reason: str
+    answered: int
+    detail: str
+    size: int
+    digest: str
+    event: int | None
+    admitted_at: Moment | None
+    headers: dict[str, Any] | None = None
+    body: str | None = None
+
+    @classmethod
+    def of(cls, row: Refusal, *, payload: bool) -> dict[str, Any]:
+        facts = {name: getattr(row, name) for name in set(cls.model_fields) - {"id", "headers", "body"}}
+        if payload:
+            body = base64.b64encode(bytes(row.body)).decode() if row.body is not None else None
+            facts |= {"headers": row.headers, "body": body}
+        return {**facts, "id": row.pk}
+
+
+class AdmittedOut(Schema):
+    """What a refused delivery became after all."""
+
+    events: list[dict[str, Any]]
+
+
+# --- triggers ---
+
+
+class TriggerFields(Strict):
+    name: Name = ""
+    enabled: bool = True
+    type_pattern: str = Field("**", max_length=255)
+    filter: str = ""
+    config: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    mode: Literal["live", "paused"] = "live"
+    priority: int = Field(5, ge=0, le=9)
+
+
+class TriggerIn(TriggerFields):
+    slug: Slug
+    source: str = Field(max_length=64)
+    handler: str = Field(max_length=200)
+
+
+class TriggerPatch(TriggerFields):
+    version: int
+    source: str = Field("", max_length=64)
+    handler: str = Field("", max_length=200)
+
+
+class TriggerFilters(Filters):
+    NAME: ClassVar[str] = "triggers"
+    COLUMNS: ClassVar[dict[str, str]] = {"source": "source", "handler": "handler", "mode": "mode"}
+
+    source: Words = []
+    handler: Words = []
+    mode: list[Literal["live", "paused"]] = []
+
+
+class TriggerOut(Schema):
+    slug: str
+    name: str
+    enabled: bool
+    source: str
+    type_pattern: str
+    filter: str
+    handler: str
+    config: dict[str, Any]
+    limits: dict[str, Any]
+    mode: str
+    priority: int
+    version: int
+    created_at: Moment
+    changed_at: Moment
+    health: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, trigger: Trigger, *, health: bool = False) -> dict[str, Any]:
+        facts = {name: getattr(trigger, name) for name in set(cls.model_fields) - {"health"}}
+        return {**facts, "health": health_of(trigger) if health else None}
+
+
+def health_of(trigger: Trigger) -> dict[str, Any]:
+    """`{queue_size, max_size, utilization, dropped, processed}`; counts stop at 10,000."""
+    rows = trigger.runs.all()
+    queued = rows.filter(status__in=["queued", "retrying"])[:MOST_COUNTED].count()
+    processed = rows.filter(status__in=ENDED)[:MOST_COUNTED].count()
+    most = 1000  # until flow control gives a trigger a limit of its own
+    share = round(queued / most, 3)
+    return {"queue_size": queued, "max_size": most, "utilization": share, "dropped": 0, "processed": processed}
+
+
+# --- switch ---
+
+
+class SwitchIn(Strict):
+    scope: Literal["all", "handler", "kind", "source"]
+    name: str = Field("", max_length=200)
+    paused: bool
+    reason: str = Field("", max_length=2000)
+
+
+class SwitchOut(Schema):
+    scope: str
+    name: str
+    paused: bool
+    reason: str
+    at: Moment
