@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth import authenticate
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
-from django.urls import URLPattern
+from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI, Schema, Status
 from ninja.errors import HttpError, ValidationError
 from ninja.parser import Parser
@@ -194,12 +194,13 @@ def only_problems(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRe
     return told_alike
 
 
-def addresses() -> tuple[list[URLPattern], str, str]:
+def addresses() -> tuple[list[URLResolver | URLPattern], str, str]:
     """What project/urls.py includes under /api/v1/."""
     patterns, app, namespace = api.urls
     for pattern in patterns:
-        pattern.callback = only_problems(pattern.callback)
-    return patterns, app, str(namespace)
+        if isinstance(pattern, URLPattern) and pattern.callback is not None:
+            pattern.callback = only_problems(pattern.callback)
+    return patterns, app, namespace
 
 
 def no_such_address(request: HttpRequest, rest: str = "") -> HttpResponse:

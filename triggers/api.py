@@ -9,9 +9,10 @@ from ninja import Query, Router, Schema, Status
 from project.lib.pages import listing
 from project.lib.schema import NotFound
 from project.people.auth import caller
-from triggers import redrive, schemas
+from triggers import redrive, schemas, schemas_events
 from triggers.errors import NotValid
-from triggers.models import DeadLetter, Event, Run, Trigger
+from triggers.models import DeadLetter, Event, Run, Source, Trigger
+from triggers.publish import publish
 
 router = Router()
 
@@ -38,6 +39,28 @@ def list_events(request: HttpRequest, filters: Query[schemas.EventFilters]) -> A
     if filters.q:
         rows = rows.filter(Q(type__contains=filters.q) | Q(subject__contains=filters.q) | Q(ce_id=filters.q))
     return listing(request, rows, filters, schemas.EventRow.facts)
+
+
+@router.post(
+    "/events",
+    response={202: schemas_events.Published, 200: schemas_events.Published},
+    tags=["events"],
+    openapi_extra=schemas_events.CLOUD_EVENTS,
+)
+def publish_events(request: HttpRequest, source: str = "api") -> Any:
+    """CloudEvents 1.0: structured, binary, or a batch that is stored whole or not at all. 200: nothing was new."""
+    who = caller(request)
+    who.need("ingest")
+    row = found(Source.objects.open(), slug=source, kind="cloudevents")
+    told = publish(
+        row,
+        request.body,
+        {name.lower(): value for name, value in request.headers.items()},
+        requester_id=who.user.pk if who.user else None,
+        remote=request.META.get("REMOTE_ADDR", ""),
+    )
+    fresh = any(outcome.status != "duplicate" for _, outcome in told)
+    return Status(202 if fresh else 200, {"events": [schemas_events.EventTold.of(*pair) for pair in told]})
 
 
 @router.get("/events/{int:seq}", response=schemas.EventOut, tags=["events"])
@@ -89,7 +112,7 @@ def rerun(request: HttpRequest, id: int, body: schemas.RerunIn | None = None) ->
     who = caller(request)
     who.need("operate")
     run = found(Run.objects.all(), pk=id)
-    wish = body or schemas.RerunIn()
+    wish = body or schemas.RerunIn.model_validate({})
     new = redrive.rerun(run, by=who.user, from_step=wish.from_step, reason=wish.reason, send_again=wish.send_again)
     return Status(201, schemas.RunRow.facts(new))
 
@@ -111,7 +134,7 @@ def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn | None
     who = caller(request)
     who.need("operate")
     letter = found(DeadLetter.objects.all(), pk=id)
-    wish = body or schemas.RedriveIn()
+    wish = body or schemas.RedriveIn.model_validate({})
     run = redrive.redrive(letter, by=who.user, data=wish.data, from_=wish.from_, send_again=wish.send_again)
     return Status(201, schemas.RunRow.facts(run))
 
