@@ -60,8 +60,16 @@
   });
 
   // ---- copy -------------------------------------------------------------------------------------------------------
+  // Marked code points are copied as the characters they stand for.
+  function exact(id) {
+    const copied = document.getElementById(id)?.cloneNode(true);
+    if (!copied) return '';
+    every('.odd', mark => mark.replaceWith(String.fromCodePoint(parseInt(mark.textContent.slice(2), 16))), copied);
+    return copied.textContent;
+  }
+
   async function copy(button) {
-    const text = button.dataset.copy || document.getElementById(button.dataset.copyFrom)?.textContent || '';
+    const text = button.dataset.copy || exact(button.dataset.copyFrom);
     const label = button.querySelector('[data-label]') || button;
     const before = label.textContent;
     try { await navigator.clipboard.writeText(text); label.textContent = 'Copied'; } catch { label.textContent = 'Press Ctrl C'; select(button); }

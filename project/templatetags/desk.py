@@ -12,6 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from project.lib import clock, jsontree
+from project.lib.visible import plain as visible_text
 from project.lib.visible import visible as shown
 
 register = template.Library()
@@ -243,6 +244,12 @@ def took(value: timedelta | float | None) -> str:
 def visible(text: Any) -> SafeString:
     """Foreign text, escaped, with hidden and direction-changing characters shown by code point."""
     return shown(text)
+
+
+@register.filter
+def plain(text: Any) -> str:
+    """The same for a tab's title, where no markup is possible."""
+    return visible_text(text)
 
 
 @register.simple_tag

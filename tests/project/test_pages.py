@@ -1,0 +1,219 @@
+"""Every page opens for those who may, refuses the others, changes nothing by being looked at, and keeps its policy."""
+
+import hashlib
+from html.parser import HTMLParser
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from approvals.models import PracticeItem
+from project.lib import clock
+from tests import builders
+from tests.conftest import PASSWORD
+from triggers.models import DeadLetter, Step
+
+LISTS = ("home", "approvals", "events", "runs", "dead-letters", "triggers", "trigger-new", "sources", "source-new")
+MORE = ("connections", "connection-new", "handlers", "practice", "settings", "step-up", "password-change")
+EVIL = "</script><script>window.__x=1</script><img src=x onerror=window.__x=1>\u202e"
+EDITABLE = {"textarea", "option"}  # what people edit is shown as it is, or they would save the marks
+
+
+@pytest.fixture
+def world(ann):
+    """One row of everything, written by somebody hostile."""
+    source = builders.source()
+    trigger = builders.trigger(slug="triage")
+    event = builders.event(
+        type=EVIL, subject=EVIL, source=source, data={EVIL: [EVIL, {"html_url": "javascript:alert(1)"}]}
+    )
+    run = builders.run(event=event, trigger=trigger, status="dead", finished_at=clock.now(), error=evil_error())
+    Step.objects.create(
+        run=run, name=EVIL[:100], seq=1, fence=0, started_at=clock.now(), error=evil_error(), status="failed"
+    )
+    letter = DeadLetter.objects.create(
+        kind="run",
+        run=run,
+        event=event,
+        fingerprint="abc",
+        error_type=EVIL,
+        message=EVIL,
+        first_at=clock.now(),
+        last_at=clock.now(),
+    )
+    link = builders.connection()
+    words = {"title": EVIL, "reason": EVIL, "evidence": [{"text": EVIL, "for": False, "url": "javascript:alert(1)"}]}
+    action = builders.action(
+        by=ann,
+        run=run,
+        connection=link,
+        arguments={"repo": EVIL, "title": EVIL},
+        reversible=EVIL,
+        blast_radius=EVIL,
+        **words,
+    )
+    done = {"result": {"url": "javascript:alert(1)"}, "action_id": action.pk, "at": clock.now(), "title": EVIL}
+    PracticeItem.objects.create(connection=link, kind="github.comment", key="k", arguments={"body": EVIL}, **done)
+    return {
+        "event": reverse("event", args=[event.pk]),
+        "run": reverse("run", args=[run.pk]),
+        "dead-letter": reverse("dead-letter", args=[letter.pk]),
+        "dead-letter-group": reverse("dead-letter-group", args=["abc"]),
+        "trigger-edit": reverse("trigger-edit", args=["triage"]),
+        "source-edit": reverse("source-edit", args=["github"]),
+        "connection-edit": reverse("connection-edit", args=[link.slug]),
+        "action": reverse("action", args=[action.pk]),
+    }
+
+
+class Reader(HTMLParser):
+    """What a browser would make of a page: its text, and everything in it that a strict policy forbids."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.text, self.forbidden, self.inside = "", [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.inside = tag
+        names = dict(attrs)
+        if tag in ("style", "img", "iframe") or (tag == "script" and not names.get("src")):
+            self.forbidden.append(tag)
+        self.forbidden += [name for name in names if name == "style" or name.startswith(("on", "hx-on"))]
+        links = (names.get("href"), names.get("action"), names.get("src"))
+        self.forbidden += [link for link in links if link and link.strip().lower().startswith("javascript:")]
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def handle_data(self, data):
+        if self.inside not in EDITABLE:
+            self.text += data
+
+
+def evil_error() -> dict[str, str]:
+    return {"type": EVIL, "message": EVIL, "traceback": EVIL}
+
+
+def addresses(world: dict[str, str]) -> list[str]:
+    return [*(reverse(name) for name in (*LISTS, *MORE)), *world.values()]
+
+
+def admin_addresses() -> list[str]:
+    pages = [reverse("admin:index")]
+    for model in admin.site._registry:
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        row = model._default_manager.order_by("-pk").first()
+        pages.append(reverse(f"{name}_changelist"))
+        pages += [reverse(f"{name}_change", args=[row.pk]), reverse(f"{name}_delete", args=[row.pk])] if row else []
+    return pages
+
+
+def fingerprint() -> dict[str, str]:
+    """What stands in every table; sessions may be touched by signing in, so they are left out."""
+    marks = {}
+    for model in apps.get_models():
+        if model._meta.app_label in ("sessions", "axes"):
+            continue
+        with connection.cursor() as cursor:
+            cursor.execute(f'SELECT * FROM "{model._meta.db_table}" ORDER BY 1')
+            marks[model._meta.label] = hashlib.sha256(repr(cursor.fetchall()).encode()).hexdigest()
+    return marks
+
+
+def test_every_page_opens_for_the_owner(world, owner, sign_in):
+    client = sign_in(owner)
+    assert {page: client.get(page).status_code for page in addresses(world)} == dict.fromkeys(addresses(world), 200)
+
+
+def test_every_page_refuses_a_stranger(world, eve, sign_in):
+    client = sign_in(eve)
+    personal = {reverse(name) for name in ("settings", "password-change")}
+    pages = [page for page in addresses(world) if page not in personal]
+    assert {page: client.get(page).status_code for page in pages} == dict.fromkeys(pages, 403)
+
+
+def test_every_page_asks_who_is_not_signed_in_to_do_so(world):
+    client = Client()
+    assert all(client.get(page).url.startswith("/sign-in?next=") for page in addresses(world))
+
+
+def test_what_is_not_there_is_not_found(owner, sign_in):
+    client = sign_in(owner)
+    for page in ("/actions/999999", "/events/999999", "/runs/999999", "/dead-letters/999999", "/nowhere"):
+        assert client.get(page).status_code == 404
+
+
+def test_looking_at_pages_changes_nothing(world, owner, sign_in):
+    client = sign_in(owner)
+    client.post("/step-up", {"password": PASSWORD, "next": "/"})  # so that forms of the admin open too
+    before = fingerprint()
+    for page in [*addresses(world), *admin_addresses()]:
+        client.get(page)
+        client.head(page)
+    assert fingerprint() == before
+
+
+def test_foreign_text_is_only_ever_text(world, owner, sign_in):
+    client = sign_in(owner)
+    client.post("/step-up", {"password": PASSWORD, "next": "/"})
+    for page in addresses(world):
+        read = Reader(client.get(page).content.decode())
+        assert read.forbidden == [], page
+        assert "\u202e" not in read.text, page
+    for page in admin_addresses():
+        html = client.get(page).content.decode()
+        assert "<script>window" not in html, page
+        assert "<img src=x" not in html, page
+
+
+def test_no_page_asks_for_an_exception_from_the_policy(world, owner, sign_in):
+    client = sign_in(owner)
+    for page in addresses(world):
+        assert "unsafe" not in client.get(page)["Content-Security-Policy"], page
+
+
+def test_the_policy_of_a_page_is_strict(owner, sign_in):
+    policy = sign_in(owner).get("/")["Content-Security-Policy"]
+    told = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert told["default-src"] == told["base-uri"] == told["frame-ancestors"] == "'none'"
+    assert told["script-src"] == told["style-src"] == told["connect-src"] == told["form-action"] == "'self'"
+
+
+def test_the_admin_has_a_policy_of_its_own(owner, sign_in):
+    policy = sign_in(owner).get("/admin/")["Content-Security-Policy"]
+    assert "script-src 'self' 'unsafe-eval'" in policy
+    assert "style-src 'self' 'unsafe-inline'" in policy
+    assert "script-src 'self' 'unsafe-eval' 'unsafe-inline'" not in policy
+
+
+def test_an_error_page_keeps_the_policy(owner, sign_in):
+    assert "default-src 'none'" in sign_in(owner).get("/nowhere")["Content-Security-Policy"]
+
+
+def test_a_new_desk_tells_how_to_ring_it(owner, sign_in):
+    page = sign_in(owner).get("/").content.decode()
+    assert "Waiting for the first event" in page
+    assert "make ring NAME=github-issue" in page
+    assert "Send a test delivery" in page
+    assert "Nothing needs you" in page
+
+
+def test_the_panel_follows_the_first_event(owner, ann, sign_in):
+    client = sign_in(owner)
+    run = builders.run(event=builders.event(source=builders.source()))
+    assert "The event is in" in client.get("/").content.decode()
+    action = builders.action(by=ann, run=run)
+    assert f"Read A-{action.pk}" in client.get("/").content.decode()
+
+
+def test_home_costs_few_queries_however_much_happened(owner, sign_in, django_assert_max_num_queries):
+    source, trigger = builders.source(), builders.trigger()
+    for _ in range(30):
+        builders.run(event=builders.event(source=source), trigger=trigger)
+    client = sign_in(owner)
+    with django_assert_max_num_queries(60):
+        client.get("/")

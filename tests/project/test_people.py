@@ -1,0 +1,125 @@
+"""Signing in, the first password, proving again who one is, and who sees pages at all."""
+
+import pytest
+from django.test import Client
+
+from project.people import doors, roles
+from project.people.models import User
+from tests.conftest import PASSWORD, person
+
+
+def enter(client: Client, name: str, password: str, **more: str):
+    return client.post("/sign-in", {"username": name, "password": password, **more})
+
+
+def test_the_right_password_opens_the_page_that_was_asked_for(ann):
+    client = Client()
+    asked = client.get("/approvals?tab=decided")
+    assert asked.url == "/sign-in?next=/approvals%3Ftab%3Ddecided"
+    assert enter(client, "ann", PASSWORD, next="/approvals?tab=decided").url == "/approvals?tab=decided"
+    assert client.get("/approvals").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "elsewhere", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "/\\evil.example"]
+)
+def test_signing_in_never_leads_out_of_the_desk(elsewhere, ann):
+    assert enter(Client(), "ann", PASSWORD, next=elsewhere).url == "/"
+
+
+def test_a_wrong_password_says_nothing_about_who_exists(ann):
+    texts = {
+        enter(Client(), name, "wrong").content.count(b"Please enter a correct username") for name in ("ann", "nobody")
+    }
+    assert texts == {1}
+
+
+def test_ten_wrong_passwords_rest_the_name_for_a_while(ann):
+    client = Client()
+    answers = [enter(client, "ann", "wrong").status_code for _ in range(10)]
+    assert answers[:9] == [400] * 9
+    rested = enter(client, "ann", PASSWORD)
+    assert rested.status_code == 429
+    assert rested["Retry-After"] == "900"
+    assert "_auth_user_id" not in client.session
+
+
+def test_signing_out_takes_a_click(ann, sign_in):
+    client = sign_in(ann)
+    assert client.get("/sign-out").status_code == 405
+    assert client.get("/").status_code == 200
+    client.post("/sign-out")
+    assert client.get("/").status_code == 302
+
+
+def test_a_password_that_was_printed_must_be_changed_first(ann, sign_in):
+    User.objects.filter(pk=ann.pk).update(must_change_password=True)
+    client = sign_in(ann)
+    assert client.get("/approvals").url == "/password"
+    weak = client.post("/password", {"new_password1": "short", "new_password2": "short"})
+    assert weak.status_code == 400
+    fresh = "quite another long one"
+    assert client.post("/password", {"new_password1": fresh, "new_password2": fresh}).url == "/"
+    assert client.get("/approvals").status_code == 200
+    assert enter(Client(), "ann", fresh).status_code == 302
+
+
+def test_a_step_up_is_over_after_five_minutes(ann, sign_in, monkeypatch):
+    client = sign_in(ann)
+    client.post("/step-up", {"password": PASSWORD, "next": "/"})
+    request = client.get("/").wsgi_request
+    assert doors.is_fresh(request)
+    at = request.session[doors.MARK]
+    monkeypatch.setattr(doors.time, "time", lambda: at + doors.FRESH_FOR + 1)
+    assert not doors.is_fresh(request)
+
+
+def test_a_step_up_never_comes_from_the_future(ann, sign_in):
+    client = sign_in(ann)
+    session = client.session
+    session[doors.MARK] = 9e12
+    session.save()
+    assert not doors.is_fresh(client.get("/").wsgi_request)
+
+
+def test_a_stranger_without_a_role_sees_no_page(eve, sign_in):
+    client = sign_in(eve)
+    answer = client.get("/")
+    assert answer.status_code == 403
+    assert "You have no role yet" in answer.content.decode()
+    assert client.get("/settings").status_code == 200
+
+
+def test_a_part_that_refreshes_itself_is_not_sent_to_a_form():
+    assert Client().get("/", headers={"x-parts": "feed"}).status_code == 401
+
+
+def test_who_was_made_inactive_is_out_at_once(ann, sign_in):
+    client = sign_in(ann)
+    User.objects.filter(pk=ann.pk).update(is_active=False)
+    assert client.get("/").status_code == 302
+
+
+def test_only_operators_ring_the_desk(sign_in):
+    viewer = sign_in(person("vic", roles.VIEWER))
+    answer = viewer.post("/test-delivery")
+    assert answer.status_code == 403
+    assert "This needs the role operator" in answer.content.decode()
+
+
+def test_times_are_said_in_the_zone_of_who_reads(ann, sign_in):
+    client = sign_in(ann)
+    client.post("/settings", {"time_zone": "Asia/Shanghai", "theme": "dark", "keys": "on"})
+    page = client.get("/").content.decode()
+    assert 'data-theme="dark"' in page
+    assert "UTC+8" in page
+
+
+def test_a_zone_that_is_none_is_refused(ann, sign_in):
+    assert sign_in(ann).post("/settings", {"time_zone": "Mars/Base", "theme": "pink"}).status_code == 400
+
+
+def test_single_keys_can_be_turned_off(ann, sign_in):
+    client = sign_in(ann)
+    client.post("/settings", {"time_zone": "", "theme": ""})
+    assert 'data-keys="off"' in client.get("/").content.decode()
