@@ -261,9 +261,12 @@ def test_a_headline_is_one_line():
 
 def test_the_catalogue_is_what_the_docs_list():
     table = {name: (kind.tier.value, kind.safety) for name, kind in KINDS.items()}
-    assert table.items() >= {
-        "github.comment": ("low", "probe"),
-        "github.create_pr": ("medium", "probe"),
-        "http.request": ("medium", "keyed"),
-        "notify.send": ("low", "unsafe"),
-    }.items()
+    assert (
+        table.items()
+        >= {
+            "github.comment": ("low", "probe"),
+            "github.create_pr": ("medium", "probe"),
+            "http.request": ("medium", "keyed"),
+            "notify.send": ("low", "unsafe"),
+        }.items()
+    )

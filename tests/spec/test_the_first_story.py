@@ -8,8 +8,8 @@ from approvals import decide
 from approvals.models import Act, Action, PracticeItem
 from project.handlers.triage_issue import diagnose
 from tests import builders
-from tests.nodding import now_of, say, settle
 from tests.handlers import work
+from tests.nodding import now_of, say, settle
 from triggers.models import DeadLetter, Event, Run
 
 pytestmark = pytest.mark.django_db(transaction=True)

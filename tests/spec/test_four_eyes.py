@@ -1,0 +1,130 @@
+"""Who asked for an action does not nod to it, and who has no right to nod does not either."""
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from approvals import decide, requesters
+from approvals.errors import NotReviewer, ReasonRequired, SelfApproval, StepUpRequired
+from approvals.models import Action, Decision
+from project.lib import clock
+from project.people import roles
+from project.people.models import User
+from tests import builders
+from tests.nodding import say
+from triggers import redrive
+from triggers.models import Audit
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_one_who_asked_cannot_approve(ann, ben):
+    action = builders.action(by=ann)
+    with pytest.raises(SelfApproval):
+        say(action, ann)
+    assert say(action, ben).status == "approved"
+
+
+def test_the_one_who_asked_may_say_no(ann, ben):
+    assert say(builders.action(by=ann), ann, "reject").status == "rejected"
+
+
+def test_a_stranger_cannot_decide(ann, eve):
+    for verdict in ("approve", "reject"):
+        with pytest.raises(NotReviewer):
+            say(builders.action(by=ann), eve, verdict)
+
+
+def test_a_superuser_is_no_reviewer_by_that(ann):
+    root = User.objects.create_superuser("root", password="x")
+    with pytest.raises(NotReviewer):
+        say(builders.action(by=ann), root)
+
+
+def test_the_right_is_checked_when_the_button_is_pressed(ann, ben):
+    action = builders.action(by=ann)
+    ben.groups.clear()
+    with pytest.raises(NotReviewer):
+        say(action, User.objects.get(pk=ben.pk))
+
+
+def test_who_was_switched_off_cannot_decide(ann, ben):
+    action = builders.action(by=ann)
+    ben.is_active = False
+    ben.save()
+    with pytest.raises(NotReviewer):
+        say(action, User.objects.get(pk=ben.pk))
+
+
+def test_on_a_desk_with_one_reviewer_the_owner_may_decide_medium(owner, eve):
+    roles.grant(eve, roles.VIEWER)  # hired second; she must not lock the desk
+    assert say(builders.action(by=owner), owner).status == "approved"
+
+
+def test_on_a_desk_with_one_reviewer_high_needs_a_second_person(owner):
+    with pytest.raises(SelfApproval) as refusal:
+        say(builders.action(by=owner, tier="high"), owner, stepped_up=True, reason="because")
+    assert "second person" in refusal.value.detail
+
+
+class TestHigh:
+    def test_needs_a_fresh_sign_in_and_then_a_reason(self, ann, ben):
+        action = builders.action(by=ann, tier="high")
+        with pytest.raises(StepUpRequired):
+            say(action, ben, reason="because")
+        with pytest.raises(ReasonRequired):
+            say(action, ben, stepped_up=True)
+        assert say(action, ben, stepped_up=True, reason="seen the invoice").status == "approved"
+
+    def test_is_not_for_the_requester_nor_for_whoever_rang_or_ran_it_again(self, ann, ben, owner):
+        run = builders.run(event=builders.event(requester=ann), requester=ben)
+        action = builders.action(tier="high", run=run, requester_chain=requesters.chain(run, four_eyes=True))
+        for somebody in (ann, ben):
+            with pytest.raises(SelfApproval):
+                say(action, somebody, stepped_up=True, reason="because")
+
+    def test_the_database_itself_refuses_a_yes_without_a_fresh_sign_in(self, ann, ben):
+        action = builders.action(by=ann, tier="high")
+        words = {"verdict": "approve", "digest": action.digest, "revision": 1, "at": action.created_at}
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Decision.objects.create(action=action, by=ben, on_high=True, stepped_up=False, **words)
+
+    @pytest.mark.parametrize("status", ["approved", "delivering", "unknown", "delivered"])
+    def test_the_database_itself_refuses_high_without_a_person(self, ann, status):
+        action = builders.action(by=ann, tier="high")
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Action.objects.filter(pk=action.pk).update(
+                status=status, leased_until=action.created_at, settled_at=action.created_at
+            )
+
+
+class TestRequesterChain:
+    def test_is_everybody_behind_the_run(self, ann, ben, owner):
+        trigger = builders.trigger(owner=owner, changed_by=owner)
+        rung = builders.event(requester=ann)
+        first = builders.run(event=rung, trigger=trigger, status="dead", finished_at=clock.now())
+        again = redrive.rerun(first, by=ben)
+        assert requesters.chain(again, four_eyes=False) == [ben.pk, ann.pk]
+        assert requesters.chain(again, four_eyes=True) == [ben.pk, ann.pk, owner.pk]
+
+    def test_the_last_editor_counts_only_if_he_changed_it_since_the_last_run(self, ann, ben, later):
+        trigger = builders.trigger(owner=ann)
+        builders.run(trigger=trigger)
+        run = builders.run(trigger=trigger)
+        assert requesters.chain(run, four_eyes=True) == [ann.pk]
+        later(hours=1)
+        trigger.change(by=ben, name="another")
+        assert ben.pk in requesters.chain(builders.run(trigger=trigger), four_eyes=True)
+
+
+def test_each_deed_is_in_the_audit_trail(ann, ben):
+    action = builders.action(by=ann, take_back_for=10)
+    say(action, ben, reason="fine")
+    decide.take_back(action, by=ben)
+    say(action, ben, "reject")
+    deeds = Audit.objects.filter(kind="action", ref=str(action.pk)).order_by("pk")
+    assert [(deed.verb, deed.by) for deed in deeds] == [
+        ("approve", ben),
+        ("take back", ben),
+        ("reject", ben),
+        ("reject", ben),
+    ]

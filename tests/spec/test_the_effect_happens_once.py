@@ -1,0 +1,375 @@
+"""What was approved happens once, whatever breaks between us and the far side; what is unclear is called unknown."""
+
+from datetime import timedelta
+
+import pytest
+
+from approvals import decide, deliver, outcomes
+from approvals.act import Undeliverable, act
+from approvals.errors import CannotSendAgain, NotReviewer, NotSent, OutcomeUnknown, Refused
+from approvals.models import Action, Attempt, Connection
+from approvals.outcomes import Outcome
+from approvals.tiers import Tier
+from project.lib import canonical
+from project.people.models import User
+from tests import builders
+from tests.handlers import work
+from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
+from triggers.models import Audit, DeadLetter, Event, Run, Switch
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def connection(db) -> Connection:
+    return builders.connection("shop", practice=False)
+
+
+def order(run):
+    return act(run, "order tea", kind="shop.order", key="order-7", item="tea", cups=2)
+
+
+def ordered(ben: User | None = None) -> Action:
+    """A run that asked for tea; approved when Ben is given."""
+    builders.run("story")
+    work()
+    action = Action.objects.get()
+    if ben:
+        say(action, ben)
+    return action
+
+
+@pytest.fixture
+def shop(connection, request):
+    safety = getattr(request, "param", "keyed")
+    with serving(safety=safety) as shop, handling(order):
+        yield shop
+
+
+def test_no_yes_no_effect(shop):
+    ordered()
+    settle()
+    assert shop.sent == []
+
+
+def test_a_yes_has_its_effect_and_the_run_gets_the_result(shop, ben):
+    action = ordered(ben)
+    settle()
+    assert shop.sent == ["order-7"]
+    assert now_of(action).result == {"cups": 2, "key": "order-7"}
+    assert Run.objects.get().result == {"cups": 2, "key": "order-7"}
+
+
+def test_two_deliveries_at_once_call_once(shop, ben):
+    action = ordered(ben)
+    first = deliver.start(action.pk, 0)
+    assert first is not None
+    assert deliver.start(action.pk, 0) is None
+    assert deliver.deliver(action.pk) == "delivering"
+    outcomes.record(first, deliver.call(first))
+    assert (shop.sent, now_of(action).status) == (["order-7"], "delivered")
+
+
+class TestWhenNothingWasSent:
+    def test_it_is_tried_again_after_a_pause_with_the_same_key(self, shop, ben, later):
+        shop.faults = [NotSent("refused"), NotSent("refused"), None]
+        action = ordered(ben)
+        settle()
+        assert (now_of(action).status, len(shop.sent)) == ("approved", 1)
+        settle()
+        assert len(shop.sent) == 1, "the pause is kept"
+        for seconds in (2, 7):
+            later(seconds=seconds)
+            settle()
+        assert (now_of(action).status, shop.sent) == ("delivered", ["order-7"] * 3)
+
+    def test_five_tries_are_enough(self, shop, ben, later):
+        shop.faults = [NotSent("still down")] * 9
+        action = ordered(ben)
+        for _ in range(8):
+            settle()
+            later(seconds=150)
+        settle()
+        action = now_of(action)
+        assert (action.status, len(shop.sent), action.keeps_key) == ("failed", 5, False)
+        letter = DeadLetter.objects.get()
+        assert (letter.kind, letter.action_id, letter.message) == ("action", action.pk, "still down")
+        assert (Run.objects.get().status, Run.objects.get().reason) == ("dead", "undeliverable")
+
+    def test_retry_after_is_honoured_within_bounds(self, shop, ben, later):
+        shop.faults = [NotSent("429", retry_after=timedelta(seconds=60)), NotSent("429", retry_after=timedelta(days=9))]
+        action = ordered(ben)
+        settle()
+        later(seconds=30)
+        settle()
+        assert len(shop.sent) == 1
+        later(seconds=31)
+        settle()
+        assert len(shop.sent) == 2
+        assert now_of(action).not_before < now_of(action).execute_by
+        later(seconds=900)
+        settle()
+        assert now_of(action).status == "delivered"
+
+
+def test_a_refusal_is_final_and_its_run_dies_under_the_action_s_letter(shop, ben):
+    shop.faults = [Refused("422")]
+    action = ordered(ben)
+    settle()
+    assert (now_of(action).status, shop.sent) == ("failed", ["order-7"])
+    assert DeadLetter.objects.get().kind == "action"
+    assert Run.objects.get().status == "dead"
+
+
+class TestWhenNobodyKnows:
+    def test_keyed_sends_the_same_key_again(self, shop, ben, later):
+        shop.faults = [OutcomeUnknown("timeout")]
+        action = ordered(ben)
+        settle()
+        assert now_of(action).status == "unknown"
+        later(seconds=7)
+        settle()
+        assert (now_of(action).status, shop.sent, len(shop.done)) == ("delivered", ["order-7"] * 2, 1)
+
+    def test_keyed_does_not_send_after_the_far_side_forgot_the_key(self, shop, ben, later):
+        shop.faults = [OutcomeUnknown("timeout")]
+        changed_kind(window=timedelta(seconds=3))
+        action = ordered(ben)
+        settle()
+        later(seconds=7)
+        settle()
+        assert (now_of(action).status, now_of(action).not_before, len(shop.sent)) == ("unknown", None, 1)
+
+    @pytest.mark.parametrize("shop", ["probe"], indirect=True)
+    @pytest.mark.parametrize("it_happened", [True, False])
+    def test_probe_looks_first(self, shop, ben, later, it_happened):
+        shop.faults, shop.before_fault = [OutcomeUnknown("timeout")], it_happened
+        action = ordered(ben)
+        settle()
+        later(seconds=7)
+        settle()
+        assert now_of(action).status == "delivered"
+        assert (len(shop.sent), len(shop.done)) == (1 if it_happened else 2, 1)
+        assert shop.looked[0] == ["order-7"]
+
+    @pytest.mark.parametrize("shop", ["probe"], indirect=True)
+    def test_a_probe_that_cannot_tell_looks_again_later(self, shop, ben, later):
+        shop.faults = [OutcomeUnknown("timeout")]
+        action = ordered(ben)
+        settle()
+
+        def blind(far, order, keys):
+            raise NotSent("down")
+
+        changed_kind(probe=blind)
+        later(seconds=7)
+        settle()
+        assert (now_of(action).status, now_of(action).looks) == ("unknown", 1)
+        changed_kind(probe=shop.probe)
+        later(seconds=45)
+        settle()
+        assert (now_of(action).status, len(shop.sent)) == ("delivered", 1)
+
+    @pytest.mark.parametrize("shop", ["unsafe"], indirect=True)
+    def test_unsafe_is_shown_to_a_person(self, shop, ben, ann, later):
+        shop.faults = [OutcomeUnknown("timeout")]
+        action = ordered(ben)
+        for _ in range(3):
+            settle()
+            later(hours=1)
+        assert (now_of(action).status, len(shop.sent)) == ("unknown", 1)
+        assert Run.objects.get().status == "waiting"
+        decide.settle_unknown(action, by=ann, status="delivered", note="saw it")
+        settle()
+        assert Run.objects.get().result == {"settled_by": "ann", "note": "saw it"}
+
+    def test_a_connector_that_breaks_is_unknown_and_says_no_secret(self, shop, ben):
+        shop.faults = [ValueError("SECRET-123")]
+        action = ordered(ben)
+        settle()
+        assert now_of(action).status == "unknown"
+        assert "SECRET" not in str(now_of(action).error) + str(Attempt.objects.get().error)
+
+    def test_a_process_that_died_with_the_call_is_noticed_after_its_lease(self, shop, ben, later):
+        action = ordered(ben)
+        attempt = deliver.start(action.pk, 0)
+        assert attempt is not None
+        deliver.call(attempt)  # it went out; then the process was gone
+        settle()
+        assert now_of(action).status == "delivering"
+        later(seconds=46)
+        settle()
+        assert now_of(action).status == "unknown"
+        later(seconds=7)
+        settle()
+        assert (now_of(action).status, shop.sent) == ("delivered", ["order-7"] * 2)
+
+
+class TestLateTruths:
+    """The outcome of any recorded try counts if it is a success; a failure only of the newest."""
+
+    def twice(self, ben, later) -> tuple[Action, Attempt, Attempt]:
+        action = ordered(ben)
+        first = deliver.start(action.pk, 0)
+        later(seconds=46)
+        outcomes.presume_lost(action.pk)
+        later(seconds=7)
+        second = deliver.start(action.pk, 1)
+        assert first is not None
+        assert second is not None
+        return now_of(action), first, second
+
+    def test_a_failure_of_an_old_try_ends_nothing(self, shop, ben, later):
+        action, first, second = self.twice(ben, later)
+        outcomes.record(first, Outcome("failed", error={"type": "Refused", "message": "422"}))
+        assert now_of(action).status == "delivering"
+        outcomes.record(second, Outcome("delivered", {"ok": 1}))
+        assert now_of(action).result == {"ok": 1}
+
+    def test_a_success_of_an_old_try_ends_it(self, shop, ben, later):
+        action, first, second = self.twice(ben, later)
+        outcomes.record(first, Outcome("delivered", {"ok": 1}))
+        assert now_of(action).status == "delivered"
+        outcomes.record(second, Outcome("failed", error={"type": "Refused", "message": "409"}))
+        assert now_of(action).result == {"ok": 1}
+
+    def test_a_success_after_failed_closes_the_letter_and_is_told_once(self, shop, ben, later):
+        action, first, second = self.twice(ben, later)
+        outcomes.record(second, Outcome("failed", error={"type": "Refused", "message": "422"}))
+        assert (now_of(action).status, now_of(action).keeps_key) == ("failed", True)
+        assert DeadLetter.objects.get().status == "open"
+        outcomes.record(first, Outcome("delivered", {"ok": 1}))
+        assert (now_of(action).status, DeadLetter.objects.get().status) == ("delivered", "dismissed")
+        assert Event.objects.filter(type="approvals.action.settled").count() == 1
+
+    def test_not_sent_after_a_try_in_doubt_stays_in_doubt(self, shop, ben, later):
+        action, _, second = self.twice(ben, later)
+        outcomes.record(second, Outcome("put_back", error={"type": "NotSent", "message": "down"}))
+        assert now_of(action).status == "unknown"
+
+
+class TestWhatWasShownIsWhatRuns:
+    """AP-04: approve 2, execute 200."""
+
+    @pytest.fixture
+    def approved(self, shop, ben) -> Action:
+        changed_kind(take_back=timedelta(seconds=10))
+        return ordered(ben)
+
+    def forge(self, action: Action, *, digest: bool) -> None:
+        text = action.canonical.replace('"cups":2', '"cups":200')
+        more = {"digest": canonical.digest_of_text(text)} if digest else {}
+        Action.objects.filter(pk=action.pk).update(canonical=text, **more)
+
+    @pytest.mark.parametrize("digest", [False, True])
+    def test_changed_arguments_are_not_executed_but_asked_again(self, approved, shop, ben, later, digest):
+        self.forge(approved, digest=digest)
+        later(seconds=11)
+        settle()
+        action = now_of(approved)
+        assert (action.status, action.revision, action.reason_code) == ("awaiting", 2, "changed_after_approval")
+        assert shop.sent == []
+        say(action, ben)
+        later(seconds=11)
+        settle()
+        assert shop.done["order-7"].cups == 200, "now people have seen it"
+
+    def test_a_changed_connection_is_another_effect(self, approved, shop, connection, later):
+        connection.change(by=None, config={"api_url": "https://elsewhere.example"})
+        later(seconds=11)
+        settle()
+        assert (now_of(approved).status, now_of(approved).revision, shop.sent) == ("awaiting", 2, [])
+
+    def test_a_stricter_policy_asks_again(self, approved, shop, later):
+        changed_kind(tier=Tier.HIGH)
+        later(seconds=11)
+        settle()
+        assert (now_of(approved).status, now_of(approved).tier, shop.sent) == ("awaiting", "high", [])
+
+    def test_a_tier_lowered_in_the_row_lowers_nothing(self, shop, later):
+        action = ordered()
+        fields = {"tier": "low", "status": "approved", "not_before": action.created_at, "execute_by": action.expires_at}
+        Action.objects.filter(pk=action.pk).update(**fields)
+        settle()
+        assert (now_of(action).status, shop.sent) == ("awaiting", [])
+
+    def test_one_approval_is_one_execution(self, shop, ben):
+        action = ordered(ben)
+        settle()
+        for _ in range(3):
+            deliver.deliver(action.pk)
+        assert len(shop.sent) == 1
+
+
+class TestSwitch:
+    @pytest.mark.parametrize(("scope", "name"), [("all", ""), ("kind", "shop.order"), ("handler", "story")])
+    def test_holds_back_what_was_approved_but_not_started(self, shop, ben, later, scope, name):
+        action = ordered(ben)
+        switch = Switch.objects.create(scope=scope, name=name, paused=True, at=action.created_at)
+        settle()
+        deliver.deliver(action.pk)
+        assert (now_of(action).status, shop.sent) == ("approved", [])
+        Switch.objects.filter(pk=switch.pk).update(paused=False)
+        settle()
+        assert now_of(action).status == "delivered"
+
+    def test_what_was_approved_but_never_carried_out_is_a_dead_letter(self, shop, ben, later):
+        action = ordered(ben)
+        Switch.objects.create(scope="all", paused=True, at=action.created_at)
+        later(hours=1, seconds=1)
+        settle()
+        assert (now_of(action).status, now_of(action).reason_code) == ("expired", "execute_by")
+        assert DeadLetter.objects.get().action_id == action.pk
+
+
+class TestUnknownOvernight:
+    """I14: a person settles what the desk could not."""
+
+    @pytest.fixture
+    def action(self, connection, ben):
+        with serving(safety="unsafe") as shop, handling(order):
+            self.shop: Shop = shop
+            shop.faults, shop.before_fault = [OutcomeUnknown("timeout")], False
+            made = ordered(ben)
+            settle()
+            yield now_of(made)
+
+    def test_not_sent_sends_it_again(self, action, ann):
+        decide.settle_unknown(action, by=ann, status="not_sent", note="the shop knows nothing")
+        settle()
+        assert (now_of(action).status, self.shop.sent) == ("delivered", ["order-7"] * 2)
+
+    def test_not_sent_is_checked_like_a_start(self, action, ann, later):
+        later(hours=2)
+        with pytest.raises(CannotSendAgain) as refusal:
+            decide.settle_unknown(action, by=ann, status="not_sent")
+        assert refusal.value.facts["why"] == "over"
+        assert now_of(action).status == "unknown"
+
+    def test_giving_up_keeps_the_key(self, action, ann):
+        decide.settle_unknown(action, by=ann, status="failed", note="nobody knows")
+        assert (now_of(action).status, now_of(action).keeps_key) == ("failed", True)
+        settle()
+        assert Run.objects.get().status == "dead"
+
+    def test_is_for_operators(self, action, ben):
+        with pytest.raises(NotReviewer):
+            decide.settle_unknown(action, by=ben, status="delivered")
+
+    def test_is_written_into_the_trail(self, action, ann):
+        decide.settle_unknown(action, by=ann, status="delivered", note="saw it")
+        assert Audit.objects.filter(verb="say delivered", by=ann, detail__note="saw it").exists()
+
+
+def test_undeliverable_can_be_caught(connection, ben):
+    def careful(run):
+        try:
+            return order(run)
+        except Undeliverable as error:
+            return {"told": str(error)}
+
+    with serving() as shop, handling(careful):
+        shop.faults = [Refused("422")]
+        ordered(ben)
+        settle()
+    assert "422" in Run.objects.get().result["told"]
