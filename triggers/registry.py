@@ -12,10 +12,9 @@ from django.conf import settings
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
-    from triggers.durable import Durable
     from triggers.models import Run
 
-Function = Callable[["Durable"], Any]
+Function = Callable[[Any], Any]  # of one triggers.durable.Durable, which stands above this module
 
 
 @dataclass(frozen=True, kw_only=True)
