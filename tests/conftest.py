@@ -19,6 +19,7 @@ from project.people import roles
 from project.people.models import ApiToken, User
 from tests import postgres
 from triggers import routing
+from triggers.bucket import BUCKETS
 
 PASSWORD = "a long enough password"
 
@@ -134,5 +135,6 @@ def until(condition: Callable[[], object], seconds: float = 20, every: float = 0
 def _nothing_remembered() -> Iterator[None]:
     """Every test's database is new, but its versions count from one again: forget what an earlier test cached."""
     routing.forget()
+    BUCKETS.forget()
     yield
     routing.forget()

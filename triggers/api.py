@@ -47,7 +47,7 @@ def list_events(request: HttpRequest, filters: Query[schemas.EventFilters]) -> A
     tags=["events"],
     openapi_extra=schemas_events.CLOUD_EVENTS,
 )
-def publish_events(request: HttpRequest, source: str = "api") -> Any:
+def publish_events(request: HttpRequest, source: schemas.Slug = "api") -> Any:
     """CloudEvents 1.0: structured, binary, or a batch that is stored whole or not at all. 200: nothing was new."""
     who = caller(request)
     who.need("ingest")

@@ -1,4 +1,4 @@
-"""A token bucket for each source, in this process's memory: a restart forgets it. Pure but for the clock it is given."""
+"""A token bucket for each source, in this process's memory: a restart forgets it. Pure; the caller brings the clock."""
 
 from dataclasses import dataclass, field
 
@@ -42,3 +42,9 @@ class Buckets:
         if held is None or held[0] != shape:
             held = self.known[source_id] = (shape, Bucket(*shape))
         return held[1]
+
+    def forget(self) -> None:
+        self.known.clear()
+
+
+BUCKETS = Buckets()  # a source has one bucket, whichever way its events come in

@@ -4,14 +4,14 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from triggers.envelope import Arrival, key_of
 from triggers.errors import BadDelivery
-from triggers.reading import Reading, clean, clean_text, media_type, read_body, read_json
+from triggers.reading import UNSTORABLE, clean, media_type, read_body, read_exactly
 
 STRUCTURED, BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
 LONGEST = {"id": 512, "source": 512, "type": 255, "subject": 512, "datacontenttype": 200, "dataschema": 512}
@@ -33,9 +33,11 @@ def read_events(body: bytes, headers: Mapping[str, str]) -> list[Arrival]:
     content_type = headers.get("content-type", "")
     kind, charset = media_type(content_type)
     if kind == BATCH:
-        return read_batch(read_json(body, charset).value)
+        return read_batch(read_exactly(body, charset))
     if kind == STRUCTURED:
-        return [one(0, read_json(body, charset).value)]
+        arrival = alone(structured, read_exactly(body, charset))
+        arrival.raw = body if arrival.raw is None else arrival.raw
+        return [arrival]
     if "ce-specversion" in headers:
         return [binary(body, headers, content_type)]
     raise BadDelivery("This is no CloudEvent.", code="unsupported_media_type", http=415)
@@ -57,11 +59,12 @@ def read_batch(members: Any) -> list[Arrival]:
     return arrivals
 
 
-def one(index: int, member: Any) -> Arrival:
+def alone(read: Callable[..., Arrival], given: Any) -> Arrival:
+    """The one event of a request; what is wrong with it is told as of a batch's first member."""
     try:
-        return structured(member)
+        return read(given)
     except BadDelivery as error:
-        told = {"index": index, "code": error.code, "detail": error.detail}
+        told = {"index": 0, "code": error.code, "detail": error.detail}
         raise BadDelivery(error.detail, code=error.code, http=422, errors=[told]) from error
 
 
@@ -92,22 +95,14 @@ def unbase64(text: Any) -> bytes:
 def binary(body: bytes, headers: Mapping[str, str], content_type: str) -> Arrival:
     """One event whose attributes are headers; values may be percent-encoded UTF-8."""
     attributes: dict[str, Any] = {
-        name[3:]: unquote_to_bytes(value).decode("utf-8", "replace")
+        name[3:]: unquote_to_bytes(value.encode("latin-1", "replace")).decode("utf-8", "replace")
         for name, value in headers.items()
         if name.startswith("ce-")
     }
-    arrival = one_envelope(attributes | ({"datacontenttype": content_type} if content_type else {}))
-    reading: Reading = read_body(body, content_type)
+    arrival = alone(envelope, attributes | ({"datacontenttype": content_type} if content_type else {}))
+    reading = read_body(body, content_type)
     arrival.raw, arrival.data_json, arrival.sanitized = body, reading.text, arrival.sanitized + reading.sanitized
     return arrival
-
-
-def one_envelope(attributes: dict[str, Any]) -> Arrival:
-    try:
-        return envelope(attributes)
-    except BadDelivery as error:
-        told = {"index": 0, "code": error.code, "detail": error.detail}
-        raise BadDelivery(error.detail, code=error.code, http=422, errors=[told]) from error
 
 
 def envelope(given: Mapping[str, Any]) -> Arrival:
@@ -148,11 +143,11 @@ def text_of(given: Mapping[str, Any], name: str, longest: int) -> str:
         return ""
     if not isinstance(value, str):
         raise BadDelivery(f"`{name}` must be text.", code="not_valid", http=422, field=name)
-    if "\x00" in value:
-        raise BadDelivery(f"`{name}` holds a NUL.", code="not_valid", field=name)
+    if UNSTORABLE.search(value):
+        raise BadDelivery(f"`{name}` holds a NUL or half a surrogate pair.", code="not_valid", http=422, field=name)
     if len(value) > longest:
         raise BadDelivery(f"`{name}` is over {longest} characters.", code="not_valid", http=422, field=name)
-    return clean_text(value)[0]
+    return value
 
 
 def time_of(value: Any) -> datetime | None:
@@ -160,9 +155,9 @@ def time_of(value: Any) -> datetime | None:
         return None
     if isinstance(value, str) and RFC3339.fullmatch(value):
         try:
-            return datetime.fromisoformat(value.upper().replace(" ", "T"))
-        except ValueError:
-            pass
+            return datetime.fromisoformat(value.upper().replace(" ", "T")).astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass  # the 30th of February, or before the year 1 in UTC
     raise BadDelivery("`time` is no RFC 3339 time.", code="not_valid", http=422, field="time")
 
 

@@ -156,6 +156,13 @@ class QueueFull(TriggerProblem):
     http = 503
 
 
+class TooMany(TriggerProblem):
+    """This source sends faster than its limit."""
+
+    code = "too_many"
+    http = 429
+
+
 class SlugTaken(TriggerProblem):
     """This slug is in use, perhaps by an archived row; choose another."""
 

@@ -58,15 +58,11 @@ def prepared(arrivals: Sequence[Arrival], known: Table) -> list[Member]:
 
 
 def commit(members: Sequence[Member], known: Table) -> None:
-    """One transaction; on a database error each member of a larger batch is written alone."""
+    """One transaction: all members or none."""
     try:
         write(members, known)
     except DatabaseError as error:
-        if len(members) == 1 or connection.in_atomic_block:
-            raise QueueFull("The database does not take events right now.") from error
-        for member in members:
-            fresh_start(member)
-            commit([member], known)
+        raise QueueFull("The database does not take events right now.") from error
 
 
 def fresh_start(member: Member) -> None:

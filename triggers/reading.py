@@ -1,10 +1,13 @@
 """Bodies to JSON text: bounded, exact, and clean enough for every database. Pure."""
 
+import codecs
 import gzip
 import io
 import json
+import math
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NoReturn
 from urllib.parse import parse_qs
 
@@ -15,9 +18,10 @@ from triggers.errors import BadDelivery
 DEEPEST = 128  # levels of lists and objects
 MOST_DIGITS = 4300  # of an integer: Python's own limit for reading one
 FIELDS = 1000  # of a form
-STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
-BRACKETS = re.compile(rb"[\[{\]}]")
-LONG_NUMBER = re.compile(rb"\d{%d}" % (MOST_DIGITS + 1))
+STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # one that never ends is read to the end, once
+NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")  # slow or no text
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses the first, UTF-8 the others
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
@@ -50,55 +54,75 @@ def read_json(body: bytes, charset: str = "utf-8") -> Reading:
     body = body.removeprefix(BOM)
     if not body:
         return Reading(None, "")
-    refuse_monsters(body)
-    if charset in ("utf-8", "utf8", "us-ascii", "ascii"):
-        try:
-            value = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            return read_slowly(decode(body, "utf-8"))
-        if b"\\u0000" not in body:
-            return Reading(value, None)
-    text = decode(body, charset)
-    return read_slowly(text, keep=charset not in ("utf-8", "utf8"))
+    refuse_depth(body)
+    if charset not in ("utf-8", "utf8", "us-ascii", "ascii"):
+        return read_slowly(decode(body, charset), keep=True)
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return read_slowly(decode(body, "utf-8"))
+    return read_slowly(decode(body, "utf-8")) if b"\\u0000" in body else Reading(value, None)
 
 
-def refuse_monsters(body: bytes) -> None:
+def read_exactly(body: bytes, charset: str = "utf-8") -> Any:
+    """The value of a JSON body that is taken apart and written again: integers of any size stay what they are.
+
+    Nothing in it is cleaned yet."""
+    body = body.removeprefix(BOM)
+    refuse_depth(body)
+    return parse(decode(body, charset))
+
+
+def refuse_depth(body: bytes) -> None:
     if body.count(b"[") + body.count(b"{") > DEEPEST and depth_of(body) > DEEPEST:
         raise BadDelivery(f"The JSON is nested over {DEEPEST} levels deep.", code="too_deep")
-    if LONG_NUMBER.search(body):
-        raise BadDelivery(f"A number has over {MOST_DIGITS} digits.", code="number_too_long")
 
 
 def depth_of(body: bytes) -> int:
-    """The deepest level of brackets outside strings."""
-    depth = deepest = 0
-    for bracket in BRACKETS.findall(STRINGS.sub(b"", body)):
-        depth += 1 if bracket in b"[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+    """The deepest level of brackets outside strings, in one pass."""
+    brackets = STRINGS.sub(b"", body).translate(None, NO_BRACKETS)
+    return max(accumulate(map(STEPS.__getitem__, brackets)), default=0)
 
 
 def decode(body: bytes, charset: str) -> str:
     try:
+        if codecs.lookup(charset).name in NO_CHARSETS:
+            raise LookupError(charset)
         return body.decode(charset)
-    except (UnicodeDecodeError, LookupError) as error:
-        raise BadDelivery(f"The body is not {charset} text.") from error
+    except (ValueError, LookupError) as error:
+        raise BadDelivery(f"The body is not {charset[:40]} text.") from error
 
 
 def read_slowly(text: str, *, keep: bool = False) -> Reading:
-    """Python's reader knows lone surrogates and integers of any size, but also NaN, which is no JSON."""
-    try:
-        value = json.loads(text, parse_constant=no_json)
-    except (ValueError, RecursionError) as error:
-        raise BadDelivery(f"The body is not JSON: {error}"[:300]) from error
+    """A body that orjson refuses or that must be cleaned."""
+    value = parse(text)
     cleaned, count = clean(value)
-    if not count and not keep and "\\u0000" not in text:
+    if not count and not keep:
         return Reading(value, None)
     return Reading(cleaned, json.dumps(cleaned, ensure_ascii=False), count)
 
 
+def parse(text: str) -> Any:
+    """Python's reader knows lone surrogates and integers of any size, but also NaN, which is no JSON."""
+    try:
+        return json.loads(text, parse_constant=no_json, parse_int=whole, parse_float=finite)
+    except (ValueError, RecursionError) as error:
+        raise BadDelivery(f"The body is not JSON: {error}"[:300]) from error
+
+
 def no_json(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
+
+
+def whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise BadDelivery(f"A number has over {MOST_DIGITS} digits.", code="number_too_long")
+    return int(digits)
+
+
+def finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else no_json(digits[:20])
 
 
 def clean(value: Any) -> tuple[Any, int]:
@@ -128,8 +152,9 @@ def read_form(body: bytes) -> Reading:
     except ValueError as error:
         raise BadDelivery("The form cannot be read.") from error
     if "payload" in fields:
-        inner = read_json(fields["payload"][-1].encode())
-        return inner if inner.text is not None else Reading(inner.value, fields["payload"][-1])
+        text = fields["payload"][-1].removeprefix("\ufeff")
+        inner = read_json(text.encode())
+        return inner if inner.text is not None else Reading(inner.value, text)
     cleaned, count = clean({name: values[0] if len(values) == 1 else values for name, values in fields.items()})
     return Reading(cleaned, json.dumps(cleaned, ensure_ascii=False), count)
 
@@ -137,8 +162,8 @@ def read_form(body: bytes) -> Reading:
 def read_text(body: bytes, charset: str = "utf-8") -> Reading:
     """Any other text, as one JSON string; what is no text keeps only its bytes."""
     try:
-        text, count = clean_text(body.decode(charset))
-    except (UnicodeDecodeError, LookupError):
+        text, count = clean_text(decode(body, charset))
+    except BadDelivery:
         return Reading(None, "")
     return Reading(text, json.dumps(text, ensure_ascii=False), count)
 

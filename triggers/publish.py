@@ -1,0 +1,54 @@
+"""CloudEvents over the API: structured, binary or a batch, taken in all together or not at all."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+
+from triggers.bucket import BUCKETS
+from triggers.cloudevents import read_events
+from triggers.envelope import Arrival
+from triggers.errors import BadDelivery, TooMany
+from triggers.ingest import Outcome, ingest
+from triggers.models import Source
+from triggers.sources.webhook import CREDENTIALS, refuse_type, stamp
+
+
+def publish(
+    source: Source, body: bytes, headers: Mapping[str, str], *, requester_id: int | None, remote: str = ""
+) -> list[tuple[Arrival, Outcome]]:
+    """Store the events of one request as coming from `source`; `headers` has lower-case names.
+
+    Raises BadDelivery (400, 413, 415; 422 with `errors: [{index, code, detail}]`), TooMany or QueueFull."""
+    most = source.max_body or settings.MAX_BODY_BYTES
+    if len(body) > most:
+        raise BadDelivery(f"The body is over {most} bytes.", code="too_large", http=413, limit=most)
+    arrivals = read_events(body, headers)
+    kept = {name: value for name, value in headers.items() if name not in CREDENTIALS}  # a token opens the API
+    for arrival in arrivals:
+        stamp(arrival, source, kept, remote)
+        arrival.requester_id = requester_id
+    refuse_types(source, arrivals)
+    take_token(source)
+    outcomes = ingest(arrivals) if arrivals else []
+    if source.rate_limit and all(outcome.status == "duplicate" for outcome in outcomes):
+        BUCKETS.of(source.pk, source.rate_limit).give_back()
+    return list(zip(arrivals, outcomes, strict=True))
+
+
+def refuse_types(source: Source, arrivals: Sequence[Arrival]) -> None:
+    """Name every member whose type the source may not send."""
+    errors: list[dict[str, Any]] = []
+    for index, arrival in enumerate(arrivals):
+        try:
+            refuse_type(source, arrival.type)
+        except BadDelivery as bad:
+            errors.append({"index": index, "code": bad.code, "detail": bad.detail})
+    if errors:
+        raise BadDelivery(errors[0]["detail"], code=errors[0]["code"], http=422, errors=errors)
+
+
+def take_token(source: Source) -> None:
+    if source.rate_limit and (wait := BUCKETS.of(source.pk, source.rate_limit).take(time.monotonic())):
+        raise TooMany(retry_after=max(1, round(wait)))
