@@ -40,8 +40,15 @@ def test_everything_is_caught_in_four_places_only():
         for path in tree.modules()
         for node in ast.walk(tree.parsed(path))
         if isinstance(node, ast.ExceptHandler) and names(node.type) & {"", "Exception", "BaseException"}
+        if not passes_on(node)
     }
     assert caught - MAY_CATCH_ALL == set()
+
+
+def passes_on(clause: ast.ExceptHandler) -> bool:
+    """Whether it ends with a bare `raise`: a roll-back hides nothing."""
+    last = clause.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
 
 
 def names(node: ast.expr | None) -> set[str]:

@@ -1,0 +1,59 @@
+"""Every address of the desk, also one that is added tomorrow: closed to strangers, and harmless to look at."""
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+OPEN = {"sign-in", "readyz"}  # answer anybody
+FOR_EVERYBODY = {"password-change", "settings"}  # one's own account: any person who is signed in
+GIVEN = {"pk": "1", "seq": "1", "slug": "github", "fingerprint": "0a1b2c3d4e5f6071", "rest": "v9/nothing"}
+APART = ("admin/", "api/")  # have tests of their own
+
+
+def addresses(resolver=None, prefix="/"):
+    """`(path, name)` of every page and form, with sample values in place of the variables."""
+    for pattern in (resolver or get_resolver()).url_patterns:
+        here = prefix + str(pattern.pattern).lstrip("^")
+        if isinstance(pattern, URLResolver) and not str(pattern.pattern).startswith(APART):
+            yield from addresses(pattern, here)
+        elif isinstance(pattern, URLPattern) and "api/" not in here:
+            for variable, converter in pattern.pattern.converters.items():
+                kind = type(converter).__name__.removesuffix("Converter").lower()
+                here = here.replace(f"<{kind}:{variable}>", GIVEN[variable])
+            yield here, pattern.name
+
+
+ALL = sorted(addresses())
+
+
+def test_addresses_are_found_and_named():
+    assert len(ALL) > 40
+    assert [path for path, name in ALL if not name or "<" in path] == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("path", "name"), ALL)
+def test_a_stranger_sees_nothing(path, name):
+    answer = Client().get(path)
+    if name in OPEN:
+        assert answer.status_code in (200, 503)
+    elif answer.status_code == 302:
+        assert answer["location"].startswith("/sign-in")
+    else:
+        assert answer.status_code in (401, 403, 404, 405)
+
+
+@pytest.mark.parametrize(("path", "name"), ALL)
+def test_somebody_without_a_role_sees_nothing(eve, sign_in, path, name):
+    expected = {200} if name in OPEN | FOR_EVERYBODY else {302, 403, 404, 405}
+    answer = sign_in(eve).get(path)
+    assert answer.status_code in expected | ({302, 503} if name in OPEN else set())
+    assert answer.status_code != 302 or answer["location"].split("?")[0] in ("/sign-in", "/")
+
+
+@pytest.mark.parametrize(("path", "name"), ALL)
+def test_a_form_needs_the_token_of_its_page(owner, path, name):
+    """Nothing is done for a POST that another site made the browser send."""
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+    assert browser.post(path).status_code in (403, 405)
