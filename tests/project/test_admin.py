@@ -1,0 +1,102 @@
+"""The admin is a window: nothing about events, runs or actions can be changed there, by anybody."""
+
+import pytest
+from django.contrib import admin
+from django.urls import reverse
+
+from project import urls
+from project.admin import EDITABLE, HIDDEN
+from project.people import roles
+from project.people.models import ApiToken, User
+from tests import builders
+from tests.conftest import PASSWORD, person
+from triggers.models import Audit, Run
+
+assert urls.urlpatterns  # the admin is furnished when the addresses are read
+WINDOWS = [model for model in admin.site._registry if model not in EDITABLE]
+
+
+def address(model, page, *args):
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
+
+
+@pytest.fixture
+def desk(owner, sign_in):
+    return sign_in(owner)
+
+
+@pytest.fixture
+def fresh(desk):
+    desk.post("/step-up", {"password": PASSWORD, "next": "/"})
+    return desk
+
+
+@pytest.mark.parametrize("model", WINDOWS, ids=lambda model: model._meta.label)
+def test_a_window_opens_and_takes_nothing_in(model, fresh):
+    assert fresh.get(address(model, "changelist")).status_code == 200
+    assert fresh.post(address(model, "add"), {}).status_code == 403
+    assert fresh.post(
+        address(model, "changelist"), {"action": "delete_selected", "_selected_action": "1"}
+    ).status_code in (302, 403)
+
+
+def test_a_row_can_be_read_but_neither_changed_nor_deleted(fresh):
+    run = builders.run()
+    assert fresh.get(address(Run, "change", run.pk)).status_code == 200
+    assert fresh.post(address(Run, "change", run.pk), {"status": "succeeded"}).status_code == 403
+    assert fresh.post(address(Run, "delete", run.pk), {"post": "yes"}).status_code == 403
+    run.refresh_from_db()
+    assert run.status == "queued"
+
+
+def test_windows_show_no_secret_and_no_foreign_payload(fresh):
+    source = builders.source()
+    event = builders.event(source=source, data={"word": "foreign-payload"})
+    for row in (source, event):
+        page = fresh.get(address(type(row), "change", row.pk)).content.decode()
+        assert "foreign-payload" not in page
+        assert all(f"field-{name}" not in page for name in HIDDEN)
+
+
+@pytest.mark.parametrize("model", EDITABLE, ids=lambda model: model._meta.label)
+def test_what_can_be_changed_asks_for_a_fresh_sign_in(model, desk):
+    assert desk.get(address(model, "changelist")).status_code == 200
+    answer = desk.get(address(model, "add"))
+    assert answer.status_code == 302
+    assert answer.url.startswith("/step-up?next=%2Fadmin%2F")
+
+
+def test_a_person_is_changed_and_the_audit_log_says_by_whom(fresh, owner, ann):
+    form = {"username": "ann", "first_name": "Ann", "last_name": "", "email": "", "is_active": "on"}
+    answer = fresh.post(address(User, "change", ann.pk), form)
+    assert answer.status_code == 302, answer.context["errors"]
+    ann.refresh_from_db()
+    assert ann.first_name == "Ann"
+    row = Audit.objects.get(verb="change", kind="user", ref=str(ann.pk))
+    assert row.by == owner
+    assert "first_name" in row.detail["fields"]
+
+
+def test_a_new_password_is_set_only_after_a_fresh_sign_in(desk, ann):
+    assert desk.get(f"/admin/people/user/{ann.pk}/password/").url.startswith("/step-up")
+
+
+def test_a_token_is_never_shown_again(fresh, ann):
+    token, secret = ApiToken.objects.all().issue(user=ann, service="", name="laptop", scopes=["read"])
+    page = fresh.get(address(ApiToken, "change", token.pk)).content.decode()
+    assert secret not in page
+    assert token.hash not in page
+    assert fresh.post(address(ApiToken, "add"), {}).status_code == 403
+
+
+@pytest.mark.parametrize("held", [(), (roles.VIEWER, roles.OPERATOR, roles.REVIEWER)])
+def test_the_admin_is_closed_to_everybody_else(held, db, sign_in):
+    client = sign_in(person("x", *held))
+    assert client.get("/admin/").status_code == 403
+    assert client.get(address(Run, "changelist")).status_code == 403
+
+
+def test_a_superuser_without_the_role_is_nobody_here(sign_in, db):
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    roles.grant(root, roles.VIEWER)
+    assert sign_in(root).get("/admin/").status_code == 403

@@ -1,0 +1,183 @@
+"""The socket says that something changed, to those who may read, and to pages of ours only."""
+
+import asyncio
+import json
+
+import pytest
+from asgiref.testing import ApplicationCommunicator
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.test import Client
+
+from project import live
+from project.lib import stream
+from project.lib.live import changed
+from project.people.models import User
+from tests.conftest import person, until
+
+
+@pytest.fixture
+def bus(valkey, monkeypatch):
+    """Hints go through a Valkey of this test's own."""
+    monkeypatch.setattr(settings, "REDIS", settings.REDIS.__class__(valkey, valkey, ours=True))
+    monkeypatch.setattr(stream, "sender", stream.Sender())
+    live.readers.clear()
+    return valkey
+
+
+class Tab(ApplicationCommunicator):
+    """The browser's side of one socket."""
+
+    async def connect(self) -> bool:
+        """Whether the handshake was accepted."""
+        await self.send_input({"type": "websocket.connect"})
+        return (await self.receive_output(10))["type"] == "websocket.accept"
+
+    async def say(self, value: object) -> None:
+        text = value if isinstance(value, str) else json.dumps(value)
+        await self.send_input({"type": "websocket.receive", "text": text})
+
+    async def heard(self, want: str) -> dict:
+        """The next message that has this member."""
+        while True:
+            message = json.loads((await self.receive_output(10))["text"])
+            if want in message:
+                return message
+
+    async def closed(self) -> int:
+        """The code the server closes with."""
+        while True:
+            message = await self.receive_output(10)
+            if message["type"] == "websocket.close":
+                await self.leave()
+                return int(message["code"])
+
+    async def leave(self) -> None:
+        await self.send_input({"type": "websocket.disconnect", "code": 1000})
+        await self.wait(5)
+
+
+def tab(client: Client | None, origin: str = "http://testserver") -> Tab:
+    """A browser's tab that opens the socket from a page of `origin`."""
+    headers = [(b"host", b"testserver"), (b"origin", origin.encode())]
+    if client is not None:
+        headers.append((b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode()))
+    scope = {"type": "websocket", "path": "/ws/live", "query_string": b"", "headers": headers, "subprotocols": []}
+    return Tab(live.websocket, scope)
+
+
+@pytest.fixture
+def signed_in(transactional_db, sign_in) -> Client:
+    return sign_in(person("ben", "viewer"))
+
+
+async def test_a_change_reaches_who_asked_for_its_topic(bus, signed_in):
+    socket = tab(signed_in)
+    assert await socket.connect()
+    await socket.say({"topics": ["runs", "run:7"], "since": None})
+    await socket.heard("ping")
+    await asyncio.sleep(0.3)  # the reader begins at the end of the stream
+    stream.publish("events", 1, 0)
+    stream.publish("runs", 7, 3)
+    message = await socket.heard("topic")
+    assert (message["topic"], message["id"]) == ("runs", "7")
+    assert message["seq"]
+    await socket.leave()
+
+
+async def test_a_page_that_comes_back_is_told_what_it_missed(bus, signed_in):
+    stream.publish("runs", 1, 0)
+    await asyncio.to_thread(until, lambda: stream.news("").seq)
+    seen = stream.news("").seq
+    stream.publish("approvals", 2, 0)
+    await asyncio.to_thread(until, lambda: stream.news(seen).changes)
+    socket = tab(signed_in)
+    await socket.connect()
+    await socket.say({"topics": ["approvals"], "since": seen})
+    assert (await socket.heard("topic"))["topic"] == "approvals"
+    await socket.leave()
+
+
+async def test_a_number_nobody_knows_means_load_again(bus, signed_in):
+    socket = tab(signed_in)
+    await socket.connect()
+    await socket.say({"topics": ["runs"], "since": "1-1"})
+    assert (await socket.heard("resync"))["resync"] is True
+    await socket.leave()
+
+
+@pytest.mark.parametrize("topics", [["secrets"], "runs", [{}], ["run:<b>"], ["runs"] * 51])
+async def test_a_topic_that_is_none_closes_the_socket(topics, signed_in):
+    socket = tab(signed_in)
+    await socket.connect()
+    await socket.say({"topics": topics})
+    assert await socket.closed() == live.NO_SUCH_TOPIC
+
+
+async def test_what_is_no_json_closes_the_socket(signed_in):
+    socket = tab(signed_in)
+    await socket.connect()
+    await socket.say("{")
+    assert await socket.closed() == live.NO_SUCH_TOPIC
+
+
+async def test_nobody_listens_without_signing_in(transactional_db):
+    socket = tab(None)
+    await socket.connect()
+    assert await socket.closed() == live.NOT_SIGNED_IN
+
+
+async def test_nobody_listens_without_a_role(transactional_db, sign_in):
+    socket = tab(await asyncio.to_thread(lambda: sign_in(person("eve"))))
+    await socket.connect()
+    assert await socket.closed() == live.NOT_SIGNED_IN
+
+
+async def test_who_lost_the_role_is_closed_at_the_next_look(signed_in, monkeypatch):
+    monkeypatch.setattr(live, "PING", 0.05)
+    monkeypatch.setattr(live, "LOOK_AGAIN", 0.05)
+    socket = tab(signed_in)
+    await socket.connect()
+    pk = await asyncio.to_thread(lambda: signed_in.session[SESSION_KEY])
+    await User.objects.filter(pk=pk).aupdate(is_active=False)
+    assert await socket.closed() == live.NOT_SIGNED_IN
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "http://testserver.evil.example"])
+async def test_a_page_of_another_origin_is_refused_before_the_handshake(origin, signed_in):
+    assert not await tab(signed_in, origin).connect()
+
+
+async def test_pings_show_that_the_socket_lives(signed_in, monkeypatch):
+    monkeypatch.setattr(live, "PING", 0.05)
+    socket = tab(signed_in)
+    await socket.connect()
+    assert (await socket.heard("ping"))["ping"] is True
+    await socket.leave()
+
+
+def test_a_hint_waits_for_the_commit_and_never_for_valkey(db, monkeypatch, django_capture_on_commit_callbacks):
+    taken = []
+    monkeypatch.setattr(stream, "publish", lambda *hint: taken.append(hint))
+    with django_capture_on_commit_callbacks(execute=True):
+        changed("runs", id=7, version=2)
+        assert taken == []
+    assert taken == [("runs", 7, 2)]
+
+
+def test_without_valkey_pages_are_told_to_load_again(tmp_path, monkeypatch):
+    nowhere = f"unix://{tmp_path}/none.sock"
+    monkeypatch.setattr(settings, "REDIS", settings.REDIS.__class__(nowhere, nowhere, ours=True))
+    assert stream.news("1-1").resync
+    sender = stream.Sender()
+    sender.take(("runs", "1", 0))
+    sender.flush()
+    assert not sender.pending
+
+
+def test_a_flood_of_hints_is_bounded():
+    sender = stream.Sender()
+    sender.thread = type("Busy", (), {"is_alive": lambda self: True})()
+    for number in range(stream.MOST_PENDING * 2):
+        sender.take(("runs", str(number), 0))
+    assert len(sender.pending) == stream.MOST_PENDING
