@@ -305,11 +305,12 @@ def cut(tree: dict[str, Any], value: Any) -> Any:
 
 def too_big_for_door(view: View, size: int) -> bool:
     """Whether filters wait for the worker; `size` is that of the data in bytes, `view` is cut to what they read."""
-    return size > DOOR_BYTES or (size > 2 * DOOR_ITEMS and has_long_list(view.values.get("event")))
+    return size > DOOR_BYTES or (size > 2 * DOOR_ITEMS and is_heavy(view.values.get("event")))
 
 
-def has_long_list(value: Any) -> bool:
-    stack = [value]
+def is_heavy(value: Any) -> bool:
+    """A list too long for the door, or too many objects: handing one over costs some microseconds."""
+    stack, containers = [value], 0
     while stack:
         item = stack.pop()
         if isinstance(item, list):
@@ -318,4 +319,9 @@ def has_long_list(value: Any) -> bool:
             stack.extend(item)
         elif isinstance(item, dict):
             stack.extend(item.values())
+        else:
+            continue
+        containers += 1
+        if containers > DOOR_ITEMS:
+            return True
     return False

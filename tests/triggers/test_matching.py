@@ -390,3 +390,9 @@ def test_large_data_and_long_lists_are_left_to_the_worker() -> None:
     for delivery, expected in [(small, False), (long, True), (elsewhere, False)]:
         assert too_big_for_door(event_view(delivery, reads_of([asked])), len(delivery.raw)) is expected
     assert too_big_for_door(event_view(small, reads_of([asked])), DOOR_BYTES + 1)
+
+
+def test_a_crowd_of_small_objects_is_left_to_the_worker_too() -> None:
+    asked = rule("'k1' in event.data")
+    crowd = Delivery({f"k{number}": {"a": {}} for number in range(DOOR_ITEMS)})
+    assert too_big_for_door(event_view(crowd, reads_of([asked])), len(crowd.raw))
