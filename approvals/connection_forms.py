@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from approvals.models import Connection
-from triggers.forms.fields import SLUG_HELP, DeskForm, LinesField
+from triggers.forms.fields import DeskForm, LinesField, ShortNameField
 
 SYSTEMS = {
     "github": ("git-pull-request", "GitHub", "Comments and pull requests through GitHub's API."),
@@ -20,16 +20,15 @@ class ConnectionForm(DeskForm):
     """What every system has. A practice connection delivers to the practice page instead of the world."""
 
     name = forms.CharField(label="Name", max_length=200, required=False)
-    slug = forms.CharField(label="Short name", max_length=64, help_text=SLUG_HELP, widget=forms.TextInput(attrs=MONO))
+    slug = ShortNameField()
     practice = forms.BooleanField(
         label="Practice: show on the practice page what would go out, send nothing", required=False
     )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
-    def __init__(self, *args: Any, connection: Connection | None = None, **named: Any) -> None:
+    def __init__(self, data: Any = None, *, connection: Connection | None = None) -> None:
         self.connection = connection
-        initial = {**of_connection(connection), **(named.pop("initial", None) or {})} if connection else {}
-        super().__init__(*args, initial=initial, **named)
+        super().__init__(data, initial=of_connection(connection) if connection else {})
         if connection:
             del self.fields["slug"]
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import messages
 from django.db import transaction
 from django.db.models import Count, Max
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -75,7 +75,7 @@ def make(request: HttpRequest, form: ConnectionForm, system: str) -> HttpRespons
 @sensitive_post_parameters()
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-def connection_edit(request: HttpRequest, slug: str) -> HttpResponse:
+def connection_edit(request: HttpRequest, slug: str) -> HttpResponseBase:
     """One connection: what it is for and what went through it; the form is an admin's."""
     row = get_object_or_404(Connection, slug=slug)
     form_class = FORMS.get(row.system, ConnectionForm)

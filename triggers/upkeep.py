@@ -56,14 +56,14 @@ def add_secret(source: Source, value: str, *, by: "User | None", keep_old: bool,
         changed("sources", id=source.slug)
 
 
-def end_secret(source: Source, hint: str, *, by: "User | None") -> None:
-    """Forget the secret people know by `hint`: what is signed with it is refused from now on."""
+def end_secret(source: Source, number: int, hint: str, *, by: "User | None") -> None:
+    """Forget one secret, known by its place in the list and its `hint`: what it signs is refused from now on."""
     with transaction.atomic():
         held = Source.objects.select_for_update().get(pk=source.pk)
-        pairs = list(zip(held.secrets, held.secret_hints, strict=True))
-        kept = [item for item, shown in pairs if shown["hint"] != hint]
-        if len(kept) == len(pairs):
-            raise NotValid(f"There is no secret {hint}.", field="hint")
+        hints = [shown["hint"] for shown in held.secret_hints]
+        if number not in range(len(hints)) or hints[number] != hint:
+            raise NotValid("The secrets were changed meanwhile; look again.", field="hint")
+        kept = [item for at, item in enumerate(held.secrets) if at != number]
         held.change(by=by, verb="end secret", secrets=kept)
         changed("sources", id=source.slug)
 

@@ -30,6 +30,8 @@ urlpatterns = [
     path("sources/<slug:slug>/secrets", sources.source_secret, name="source-secret"),
     path("sources/<slug:slug>/secrets/end", sources.source_secret_end, name="source-secret-end"),
     path("sources/<slug:slug>/switch", sources.switch_source, name="source-switch"),
+    path("sources/<slug:slug>/rings", sources.ring_source, name="source-ring"),
     path("sources/<slug:slug>/archive", sources.archive_source, name="source-archive"),
+    path("sources/<slug:slug>/refusals/<int:pk>/admission", sources.admit_refusal, name="refusal-admit"),
     path("handlers", handlers.handlers, name="handlers"),
 ]

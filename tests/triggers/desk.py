@@ -12,7 +12,7 @@ from triggers.models import DeadLetter, Event, Refusal, Run, Source, Step, Trigg
 
 HOSTILE = "<img src=x onerror=window.__x=1>"
 CLOSING = "</script><script>window.__x=1</script>"
-DATA = '{"id":3544790567247868102,"n":9007199254740993,"s":"%s","l":"\u2028<!--"}' % CLOSING.replace("/", "\\/")
+DATA = f'{{"id":3544790567247868102,"n":9007199254740993,"s":"{CLOSING}","l":"\u2028<!--"}}'
 
 
 @dataclass
@@ -39,7 +39,12 @@ def furnish() -> Desk:
     outcome = {"trigger": "triage-issue", "outcome": "matched"}
     event = builders.event(type="github.issues.opened", subject=HOSTILE, raw=DATA.encode(), outcomes=[outcome])
     Event.objects.filter(pk=event.pk).update(headers={"user-agent": HOSTILE}, ce_id=HOSTILE)
-    missed = {"trigger": "triage-issue", "outcome": "not_matched", "clause": 'event.data.ref == "main"', "detail": HOSTILE}
+    missed = {
+        "trigger": "triage-issue",
+        "outcome": "not_matched",
+        "clause": 'event.data.ref == "main"',
+        "detail": HOSTILE,
+    }
     ignored = builders.event(type="github.push", status="ignored", outcomes=[missed])
     done = finished(trigger, event)
     waiting = parked(trigger, builders.event(subject="issues/2"))
@@ -55,8 +60,10 @@ def furnish() -> Desk:
 def finished(trigger: Trigger, event: Event) -> Run:
     now = clock.now()
     times = {"started_at": now - timedelta(seconds=9), "finished_at": now, "queued_at": now - timedelta(seconds=10)}
-    run = builders.run("triage-issue", trigger=trigger, event=event, status="succeeded", result_json='{"ok":1}', **times)
-    step(run, 1, "read the issue", "call", '{"title":"%s"}' % HOSTILE, 9, 8)
+    run = builders.run(
+        "triage-issue", trigger=trigger, event=event, status="succeeded", result_json='{"ok":1}', **times
+    )
+    step(run, 1, "read the issue", "call", json.dumps({"title": HOSTILE}), 9, 8)
     step(run, 2, "log", "log", json.dumps({"message": HOSTILE, "facts": {"n": 1}}), 8, 8)
     step(run, 3, "diagnose", "call", "{}", 8, 5, attempt=2)
     step(run, 4, "open the fix", "act", '{"url":"x"}', 1, 1)
@@ -87,7 +94,9 @@ def buried(trigger: Trigger, event: Event) -> tuple[Run, DeadLetter]:
     now = clock.now()
     error = {"type": "KeyError", "message": HOSTILE, "traceback": f"Traceback\n  {HOSTILE}"}
     times = {"started_at": now, "finished_at": now}
-    run = builders.run("triage-issue", trigger=trigger, event=event, status="dead", reason="failed", error=error, **times)
+    run = builders.run(
+        "triage-issue", trigger=trigger, event=event, status="dead", reason="failed", error=error, **times
+    )
     step(run, 1, "read the issue", "call", "{}", 1, 1)
     letter = DeadLetter.objects.create(
         kind="run",

@@ -98,7 +98,9 @@ def test_hostile_texts_are_shown_and_never_run(desk, owner, sign_in):
         text = browser.get(page).content.decode()
         assert HOSTILE not in text, page
         assert CLOSING not in text, page
-    assert "&lt;img src=x onerror=window.__x=1&gt;" in browser.get(reverse("event", args=[desk.event.pk])).content.decode()
+    assert (
+        "&lt;img src=x onerror=window.__x=1&gt;" in browser.get(reverse("event", args=[desk.event.pk])).content.decode()
+    )
 
 
 def test_big_integers_are_exact_on_the_page_and_in_the_editor(desk, owner, sign_in):

@@ -7,7 +7,25 @@ from django import forms
 
 from project.lib.problem import Problem
 
+SLUG = r"^[a-z0-9][a-z0-9_-]*$"
 SLUG_HELP = "Short name in addresses: a-z, 0-9, - and _. It cannot be changed later."
+
+
+class ShortNameField(forms.RegexField):
+    """A slug of lower-case letters, digits, `-` and `_`; `new` is the address of the empty form."""
+
+    widget = forms.TextInput(attrs={"class": "mono", "spellcheck": "false", "autocapitalize": "off"})
+
+    def __init__(self, **named: Any) -> None:
+        plain = {"label": "Short name", "max_length": 64, "help_text": SLUG_HELP}
+        said = {"invalid": "A short name is made of a-z, 0-9, - and _."}
+        super().__init__(SLUG, error_messages=said, **{**plain, **named})
+
+    def clean(self, value: Any) -> Any:
+        slug = super().clean(value)
+        if slug == "new":
+            raise forms.ValidationError("“new” is taken by the desk itself.")
+        return slug
 
 
 class LinesField(forms.CharField):
@@ -52,7 +70,7 @@ class DeskForm(forms.Form):
 
     def refuse(self, problem: Problem) -> None:
         """Put a door's refusal beside the field it names."""
-        named = str(problem.facts.get("field", ""))
+        named = str(problem.facts.get("field") or ("slug" if problem.code == "slug_taken" else ""))
         field = self.places.get(named) or self.places.get(named.partition(".")[0]) or named
         self.add_error(field if field in self.fields else None, problem.detail)
 

@@ -6,7 +6,7 @@ from django import forms
 from django.conf import settings
 from django.utils import timezone
 
-from triggers.forms.fields import SLUG_HELP, DeskForm, LinesField
+from triggers.forms.fields import DeskForm, LinesField, ShortNameField
 from triggers.models import Source
 from triggers.sources.schedule import parse_schedule, zones
 
@@ -35,14 +35,13 @@ class SourceForm(DeskForm):
     places = {"cron": "cron", "every": "every", "at": "at", "timezone": "timezone"}
 
     name = forms.CharField(label="Name", max_length=200, required=False)
-    slug = forms.CharField(label="Short name", max_length=64, help_text=SLUG_HELP, widget=forms.TextInput(attrs=MONO))
+    slug = ShortNameField()
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
-    def __init__(self, *args: Any, source: Source | None = None, kind: str = "", **named: Any) -> None:
+    def __init__(self, data: Any = None, *, source: Source | None = None, kind: str = "") -> None:
         self.source = source
         self.kind = source.kind if source else kind
-        initial = {**self.start(), **(named.pop("initial", None) or {})}
-        super().__init__(*args, initial=initial, **named)
+        super().__init__(data, initial=self.start())
         if source:
             del self.fields["slug"]
 
@@ -75,14 +74,17 @@ class DoorForm(SourceForm):
         help_text="Patterns, one a line. Others are refused. Empty: github.** for GitHub, everything for the others.",
     )
     per_minute = forms.IntegerField(
-        label="At most a minute", required=False, min_value=1, help_text="More are answered 429. Empty: no limit."
+        label="Deliveries a minute, at most",
+        required=False,
+        min_value=1,
+        help_text="More are answered 429. Empty: no limit.",
     )
     max_body = forms.IntegerField(
         label="Largest body", required=False, min_value=1, max_value=64 * 1024 * 1024, help_text="Bytes."
     )
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(self, data: Any = None, *, source: Source | None = None, kind: str = "") -> None:
+        super().__init__(data, source=source, kind=kind)
         self.fields["max_body"].help_text = f"Bytes. Empty: {settings.MAX_BODY_BYTES:,}."
         if self.kind == "cloudevents":
             del self.fields["provider"]
@@ -189,7 +191,7 @@ class SecretForm(DeskForm):
         min_length=8,
         max_length=1000,
         strip=True,
-        help_text="Made up for you. Copy it to the sender now: it is not shown again after saving. Or paste the sender's own.",
+        help_text="Made up for you: copy it to the sender now, it is never shown again. Or paste the sender's own.",
         widget=forms.TextInput(attrs={**MONO, "autocomplete": "off"}),
     )
     keep = forms.ChoiceField(label="The one before stays valid", choices=KEEP)

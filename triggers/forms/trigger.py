@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from triggers import registry
-from triggers.forms.fields import SLUG_HELP, DeskForm, LinesField, ObjectField
+from triggers.forms.fields import DeskForm, ObjectField, ShortNameField
 from triggers.models import Source, Trigger
 from triggers.models.trigger import DEFAULT_LIMITS
 
@@ -19,8 +19,6 @@ BUSY = (
     ("skip", "Skip the event: one run at a time, waiting runs do not count"),
     ("skip_waiting", "Skip the event: one run at a time, waiting runs count too"),
 )
-
-__all__ = ["LinesField", "TriggerForm"]
 
 
 class TriggerForm(DeskForm):
@@ -42,7 +40,7 @@ class TriggerForm(DeskForm):
         label="Only if",
         required=False,
         max_length=2000,
-        help_text='A CEL expression over event and headers, such as event.data.ref == "refs/heads/main". Empty: always.',
+        help_text='A CEL expression over event and headers, as event.data.ref == "refs/heads/main". Empty: always.',
         widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false", "autocapitalize": "off"}),
     )
     handler = forms.ChoiceField(label="Handler")
@@ -61,18 +59,14 @@ class TriggerForm(DeskForm):
         label="Priority", min_value=0, max_value=9, initial=5, help_text="0 goes first, 9 last."
     )
     name = forms.CharField(label="Name", max_length=200, required=False)
-    slug = forms.CharField(
-        label="Short name",
-        max_length=64,
-        help_text=SLUG_HELP,
-        widget=forms.TextInput(attrs={"class": "mono", "spellcheck": "false", "autocapitalize": "off"}),
-    )
+    slug = ShortNameField()
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
-    def __init__(self, *args: Any, trigger: Trigger | None = None, **named: Any) -> None:
+    def __init__(
+        self, data: Any = None, *, trigger: Trigger | None = None, initial: dict[str, Any] | None = None
+    ) -> None:
         self.trigger = trigger
-        initial = of_trigger(trigger) if trigger else dict(NEW)
-        super().__init__(*args, initial={**initial, **(named.pop("initial", None) or {})}, **named)
+        super().__init__(data, initial=of_trigger(trigger) if trigger else {**NEW, **(initial or {})})
         self.choices_of("source", source_choices(), trigger.source if trigger else "")
         self.choices_of("handler", handler_choices(), trigger.handler if trigger else "")
         if trigger:

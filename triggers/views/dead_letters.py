@@ -67,7 +67,7 @@ def groups_of(rows: DeadLetterQuerySet, now: datetime) -> list[dict[str, Any]]:
         recent=Count("pk", filter=Q(last_at__gte=now - RECENT)),
         newest=Max("pk"),
     )
-    groups = list(counted.order_by("-last")[:MOST_GROUPS])
+    groups: list[dict[str, Any]] = [{**group} for group in counted.order_by("-last")[:MOST_GROUPS]]
     newest = DeadLetter.objects.in_bulk([group["newest"] for group in groups])
     worked = last_success(letter.handler for letter in newest.values())
     for group in groups:
@@ -100,12 +100,12 @@ def group(request: HttpRequest, fingerprint: str) -> HttpResponse:
     statuses = [status for status in filters.many("status") if status in STATUSES]
     rows = everything.filter(status__in=statuses) if statuses else everything
     found = listing(rows, everything, filters)
-    [summary] = groups_of(DeadLetter.objects.filter(fingerprint=fingerprint), clock.now()) or [None]
-    if summary is None:
+    groups = groups_of(DeadLetter.objects.filter(fingerprint=fingerprint), clock.now())
+    if not groups:
         raise Http404("There is no dead letter with this cause.")
     counted = dict(DeadLetter.objects.filter(fingerprint=fingerprint).values_list("status").annotate(n=Count("pk")))
     oldest = everything.open().order_by("pk").first()
-    context = {"list": found, "group": summary, "filters": filters, "counts_by": counted, "oldest": oldest}
+    context = {"list": found, "group": groups[0], "filters": filters, "counts_by": counted, "oldest": oldest}
     return render(request, "triggers/dead_letter_group.html", context)
 
 
@@ -163,7 +163,7 @@ def edited_data(request: HttpRequest, letter: DeadLetter) -> Any:
     if text is None or letter.run is None or not can(request.user, "payloads"):
         return None
     before = letter.run.data_json if letter.run.data_json is not None else letter.run.event.data_text
-    if text.replace("\r\n", "\n").strip() == before.replace("\r\n", "\n").strip():
+    if text.strip().splitlines() == before.strip().splitlines():
         return None
     return json.loads(text)
 

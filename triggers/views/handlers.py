@@ -13,12 +13,12 @@ from triggers.models import Run, Trigger
 @require_safe
 def handlers(request: HttpRequest) -> HttpResponse:
     """Every handler by name: what it does, its version, where it stands, what wakes it."""
-    told = {row["handler"]: row for row in Run.objects.values("handler").annotate(last=Max("queued_at")).order_by()}
+    last = dict(Run.objects.values_list("handler").annotate(at=Max("queued_at")).order_by())
     woken: dict[str, list[str]] = {}
     for slug, handler in Trigger.objects.kept().order_by("slug").values_list("slug", "handler"):
         woken.setdefault(handler, []).append(slug)
     rows = [
-        {"code": code, "doc": code.doc.strip(), "last": told.get(name, {}).get("last"), "triggers": woken.get(name, [])}
+        {"code": code, "doc": code.doc.strip(), "last": last.get(name), "triggers": woken.get(name, [])}
         for name, code in sorted(registry.HANDLERS.items())
     ]
     missing = sorted(set(woken) - set(registry.HANDLERS))

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.db.models import Count, Max
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -19,7 +19,7 @@ from project.lib.problem import Problem
 from project.people import doors
 from project.people.doors import needs
 from project.people.roles import can
-from triggers import configure, upkeep
+from triggers import configure, fire, refusals, upkeep
 from triggers.errors import NotValid, Stale
 from triggers.forms.source import KINDS, SecretForm, SourceForm, form_for
 from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger
@@ -83,7 +83,7 @@ def after_making(request: HttpRequest, source: Source) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def source_edit(request: HttpRequest, slug: str) -> HttpResponse:
+def source_edit(request: HttpRequest, slug: str) -> HttpResponseBase:
     """One source: everybody reads it, an admin changes it."""
     row = get_object_or_404(Source, slug=slug)
     if request.method != "POST":
@@ -145,15 +145,15 @@ def plan_of(form: SourceForm) -> dict[str, Any] | None:
 
 def signs_of(source: Source) -> dict[str, Any]:
     """What a source did lately: events, refusals, slots, and who listens to it."""
-    refusals = source.refusals.defer("body", "credentials")
+    refused = source.refusals.defer("body", "credentials")
     events = Event.objects.without_payload().filter(source=source).order_by("-pk")
     return {
         "address": f"{settings.BASE_URL}{hook_of(source)}",
         "hints": source.secret_hints,
         "needs_secret": lacks_secret(source),
         "last_events": events[:LAST_EVENTS],
-        "refusals": refusals.exclude(reason__in=DUPLICATES).order_by("-pk")[:SHOWN_REFUSALS],
-        "duplicates": refusals.filter(reason__in=DUPLICATES).count(),
+        "refusals": refused.exclude(reason__in=DUPLICATES).order_by("-pk")[:SHOWN_REFUSALS],
+        "duplicates": refused.filter(reason__in=DUPLICATES).count(),
         "listeners": Trigger.objects.kept().filter(source__in=[source.slug, "*"]).order_by("slug"),
         "slots": ScheduleFire.objects.filter(source=source).order_by("-fire_at")[:NEXT],
     }
@@ -197,7 +197,9 @@ def source_secret_end(request: HttpRequest, slug: str) -> HttpResponse:
         messages.error(request, "Confirm that it is you, then end the secret.")
         return doors.to_step_up(reverse("source-edit", args=[slug]))
     try:
-        upkeep.end_secret(row, request.POST.get("hint", ""), by=who(request))
+        number = request.POST.get("number", "")
+        at = int(number) if number.isascii() and number.isdigit() and len(number) < 9 else -1
+        upkeep.end_secret(row, at, request.POST.get("hint", ""), by=who(request))
     except Problem as refused:
         messages.error(request, refused.detail)
     else:
@@ -221,6 +223,16 @@ def switch_source(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
+@needs("operate")
+def ring_source(request: HttpRequest, slug: str) -> HttpResponse:
+    """Ring a schedule once, now; its slots stay as they are."""
+    row = get_object_or_404(Source.objects.open(), slug=slug, kind="schedule")
+    seq = fire.fire(row)
+    messages.success(request, f"{slug} rang: E-{seq}.")
+    return redirect("event", seq=seq)
+
+
+@require_POST
 @needs("configure")
 def archive_source(request: HttpRequest, slug: str) -> HttpResponse:
     """Out of use for good; its events stay readable."""
@@ -228,3 +240,20 @@ def archive_source(request: HttpRequest, slug: str) -> HttpResponse:
     upkeep.archive(row, by=who(request))
     messages.success(request, f"{slug} is archived. Its events stay.")
     return redirect("sources")
+
+
+@require_POST
+@needs("operate")
+def admit_refusal(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Check a refused delivery again with the secrets of now, and take it in when it proves itself."""
+    refusal = get_object_or_404(Refusal.objects.select_related("source"), pk=pk, source__slug=slug)
+    try:
+        outcomes = refusals.admit(refusal, by=who(request))
+    except Problem as refused:
+        messages.error(request, refused.detail)
+        return redirect(f"{reverse('source-edit', args=[slug])}#refused")
+    if not outcomes:
+        messages.success(request, "It proves itself now; it carried no event.")
+        return redirect("source-edit", slug=slug)
+    messages.success(request, f"It proves itself now and is E-{outcomes[0].seq}.")
+    return redirect("event", seq=outcomes[0].seq)

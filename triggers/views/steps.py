@@ -17,13 +17,24 @@ NOTICEABLE = timedelta(milliseconds=250)
 def rows_of(facts: Facts, steps: Sequence[Step]) -> list[Row]:
     """Every row, in the order things happened."""
     run = facts.run
-    waits = {wait.step: wait for wait in facts.waits}
+    waits: dict[str, list[Wait]] = {}
+    for wait in facts.waits:
+        waits.setdefault(name_of(wait), []).append(wait)
     shown = [step for step in steps if step.kind not in SMALL]
-    rows = [queue_row(facts)] + [step_row(step, waits.pop(step.name, None), facts) for step in shown]
-    rows += [wait_row(wait, facts) for wait in waits.values()]
+    rows = [queue_row(facts)] + [step_row(step, waits.pop(step.name, []), facts) for step in shown]
+    rows += [wait_row(name, left, facts) for name, left in waits.items()]
     last = max([bar.end for row in rows for bar in row.bars], default=run.queued_at)
     rows += [row for row in (ending_row(facts, last),) if row is not None]
     return rows
+
+
+def name_of(wait: Wait) -> str:
+    """The step a wait belongs to: an act numbers its own (`open the fix · settled 1`)."""
+    return wait.step.rpartition(" · ")[0] if wait.subject and wait.subject.startswith("actions/") else wait.step
+
+
+def action_of(name: str, facts: Facts) -> int | None:
+    return next((action.pk for action in facts.actions if action.step == name), None)
 
 
 def queue_row(facts: Facts) -> Row:
@@ -35,18 +46,13 @@ def queue_row(facts: Facts) -> Row:
     return Row("Wait for a worker", status, [bar], kind="queue", took=waits)
 
 
-def step_row(step: Step, wait: Wait | None, facts: Facts) -> Row:
-    end = step.finished_at or facts.now
+def step_row(step: Step, waits: Sequence[Wait], facts: Facts) -> Row:
+    end = max(step.finished_at or facts.now, step.started_at)
     failed = step.status == "failed"
-    bars: list[Bar] = []
-    if wait is not None:
-        bars.append(Bar("wait", wait.registered_at, wait.ended_at or facts.now, wait_words(wait)))
-    if step.kind not in ("sleep", "wait") and (wait is None or step.kind != "act"):
+    bars = [wait_bar(wait, facts) for wait in waits]
+    if not bars or step.kind not in ("sleep", "wait", "act"):
         tone = "fail" if failed else ("run" if step.status == "started" else "ok")
-        bars.append(Bar(tone, step.started_at, max(end, step.started_at), "At work"))
-    if not bars:
-        bars.append(Bar("ok", step.started_at, end, ""))
-    took = max(bar.end for bar in bars) - min(bar.start for bar in bars)
+        bars.append(Bar(tone, step.started_at, end, "At work"))
     return Row(
         name=step.name,
         status="failed" if failed else step.status,
@@ -54,9 +60,15 @@ def step_row(step: Step, wait: Wait | None, facts: Facts) -> Row:
         kind=step.kind,
         note=note_of(step),
         link=step.name,
-        took=took,
+        action_id=action_of(step.name, facts) if step.kind == "act" else None,
+        took=max(bar.end for bar in bars) - min(bar.start for bar in bars),
         is_problem=failed or step.attempt > 1,
     )
+
+
+def wait_bar(wait: Wait, facts: Facts) -> Bar:
+    end = max(wait.ended_at or facts.now, wait.registered_at)
+    return Bar("wait", wait.registered_at, end, wait_words(wait))
 
 
 def note_of(step: Step) -> str:
@@ -65,15 +77,17 @@ def note_of(step: Step) -> str:
     return f"worked at try {step.attempt}" if step.attempt > 1 else ""
 
 
-def wait_row(wait: Wait, facts: Facts) -> Row:
+def wait_row(name: str, waits: Sequence[Wait], facts: Facts) -> Row:
     """A wait whose outcome the handler has not read yet, or never will."""
-    status = {"pending": "waiting", "resolved": "done"}.get(wait.status, wait.status)
-    if wait.status == "pending" and facts.waits_for_person:
-        status = "awaiting"
-    end = wait.ended_at or facts.now
-    bar = Bar("wait", wait.registered_at, max(end, wait.registered_at), wait_words(wait))
-    note = "now" if wait.status == "pending" else ""
-    return Row(wait.step, status, [bar], kind="wait", note=note, took=end - wait.registered_at)
+    last = waits[-1]
+    pending = last.status == "pending"
+    status = {"pending": "waiting", "resolved": "done"}.get(last.status, last.status)
+    bars = [wait_bar(wait, facts) for wait in waits]
+    note = ""
+    if pending and facts.waits_for_person:
+        status, note = "awaiting", "a person decides"
+    took = max(bar.end for bar in bars) - min(bar.start for bar in bars)
+    return Row(name, status, bars, kind="wait", note=note, action_id=action_of(name, facts), took=took)
 
 
 def wait_words(wait: Wait) -> str:

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-SHORT_WAIT = 0.18  # of the width, for all long waits together at least
+LONG = 0.34  # of the width, for all long waits together
+LONG_FROM = 1.0  # seconds; a shorter pause is not worth a word
+HAIR = 0.04  # of the work, for a moment between two steps
+LETTER = 0.0135  # of the width, that a letter of the axis takes
+GAP = 0.012
+NOTE = 24.0  # percent: room for a word beside a bar
 LEAST = 0.5  # percent: nothing that happened is invisible
 QUIET = timedelta(milliseconds=1)
 
@@ -35,6 +40,7 @@ class Row:
     kind: str = ""
     note: str = ""
     link: str = ""  # a step's name in the address
+    action_id: int | None = None  # the action a row stands for
     took: timedelta | None = None
     is_problem: bool = False
     drawn: list["Drawn"] = field(default_factory=list)
@@ -48,8 +54,9 @@ class Drawn:
     x: str
     width: str
     title: str
-    after: str  # where a note beside it starts
-    before_end: bool  # whether the note has no room to its right
+    note_at: str  # where words about it stand
+    anchor: str  # start, or end where they stand before it
+    inside: bool  # no room on either side: they are written on the bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +136,18 @@ def merged(spans: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, d
 
 
 def weigh(stretches: Sequence[tuple[datetime, datetime, bool]], *, shorten: bool) -> list[float]:
-    """Seconds of each stretch; a wait weighs at most a share of the work, and work never less than a hair."""
+    """Seconds of each stretch. Shortened, long waits share LONG of the width, the moments between steps a hair each."""
     lengths = [max(seconds(begin, finish), 0.001) for begin, finish, _ in stretches]
-    work = sum(length for length, (_, _, waits) in zip(lengths, stretches, strict=True) if not waits)
+    waits = [wait for _, _, wait in stretches]
+    work = sum(length for length, wait in zip(lengths, waits, strict=True) if not wait)
     if not shorten or not work:
         return lengths
-    most = max(work * SHORT_WAIT * 1.5, 0.001)
-    return [min(length, most) if waits else length for length, (_, _, waits) in zip(lengths, stretches, strict=True)]
+    long = sum(1 for length, wait in zip(lengths, waits, strict=True) if wait and length > LONG_FROM)
+    most = work * LONG / (1 - LONG) / long if long else 0.0
+    return [
+        length if not wait else min(length, most if length > LONG_FROM else work * HAIR)
+        for length, wait in zip(lengths, waits, strict=True)
+    ]
 
 
 def seconds(begin: datetime, finish: datetime) -> float:
@@ -156,33 +168,65 @@ def draw(bar: Bar, pieces: Sequence[Piece]) -> Drawn:
     x, end = place(bar.start, pieces) * 100, place(bar.end, pieces) * 100
     width = max(end - x, LEAST)
     x = min(x, 100 - width)
-    full = x + width > 76
-    after = x - 1 if full else x + width + 1
-    return Drawn(bar.tone, f"{x:.2f}%", f"{width:.2f}%", bar.title, f"{after:.2f}%", full)
+    at, anchor, inside = note_place(x, width)
+    return Drawn(bar.tone, f"{x:.2f}%", f"{width:.2f}%", bar.title, f"{at:.2f}%", anchor, inside)
+
+
+def note_place(x: float, width: float) -> tuple[float, str, bool]:
+    """Right of the bar, else left of it, else on it."""
+    if x + width < 100 - NOTE:
+        return x + width + 1, "start", False
+    if x > NOTE:
+        return x - 1, "end", False
+    return x + 1, "start", True
 
 
 def marks_of(pieces: Sequence[Piece]) -> list[Mark]:
-    """The words of the axis: seconds of work so far, and how long each shortened wait really was."""
-    marks = [Mark("0%", "0 s")]
-    worked, last = 0.0, 0.0
-    for piece in pieces:
-        if piece.shortened:
-            marks.append(
-                Mark(f"{piece.offset * 100:.2f}%", f"{span(seconds(piece.start, piece.end))}, shortened", line=True)
-            )
-            last = piece.offset + 0.2
-            continue
-        length = seconds(piece.start, piece.end)
-        step = nice(length / 4) if piece.share > 0.3 else 0.0
-        at = step
-        while step and at < length * 0.95:
-            x = piece.offset + piece.share * at / length
-            if x > last + 0.1 and x < 0.9:
-                marks.append(Mark(f"{x * 100:.2f}%", span(at + worked)))
-                last = x
-            at += step
-        worked += length
+    """The words of the axis: how long each shortened wait really was, and the work so far where there is room."""
+    taken: list[tuple[float, float]] = []
+    marks = [mark for piece in pieces if is_long(piece) and (mark := wait_mark(piece, taken))]
+    for x, worked in ticks(pieces):
+        if text := free(x, span(worked), taken):
+            marks.append(Mark(f"{x * 100:.2f}%", text))
     return marks
+
+
+def ticks(pieces: Sequence[Piece]) -> list[tuple[float, float]]:
+    """(place, seconds of work before it) at round numbers; shortened stretches count for nothing."""
+    ruled = [piece for piece in pieces if not piece.shortened]
+    total = sum(seconds(piece.start, piece.end) for piece in ruled)
+    step = nice(total / 5)
+    found: list[tuple[float, float]] = []
+    before, at = 0.0, 0.0
+    for piece in ruled:
+        length = seconds(piece.start, piece.end)
+        while step and at < min(before + length, total * 0.97):
+            found.append((piece.offset + piece.share * (at - before) / length, at))
+            at += step
+        before += length
+    return found
+
+
+def is_long(piece: Piece) -> bool:
+    return piece.shortened and seconds(piece.start, piece.end) > LONG_FROM
+
+
+def wait_mark(piece: Piece, taken: list[tuple[float, float]]) -> Mark | None:
+    """The words of a shortened wait, from its start, or up to the right end of the axis where they would not fit."""
+    text = f"{span(seconds(piece.start, piece.end))}, shortened"
+    width = len(text) * LETTER
+    if piece.offset + width <= 1:
+        return Mark(f"{piece.offset * 100:.2f}%", text, line=True) if free(piece.offset, text, taken) else None
+    return Mark("100%", text, "end") if free(1 - width, text, taken) else None
+
+
+def free(x: float, text: str, taken: list[tuple[float, float]]) -> str:
+    """`text` when it fits at `x` beside what is written already (and then it is), else nothing."""
+    end = x + len(text) * LETTER
+    if end > 1.01 or any(x < right + GAP and end + GAP > left for left, right in taken):
+        return ""
+    taken.append((x, end))
+    return text
 
 
 def nice(length: float) -> float:

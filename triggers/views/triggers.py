@@ -1,11 +1,11 @@
 """Triggers: the list, and one editor that reads "When … do …"."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.db.models import Count, Max
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -15,7 +15,7 @@ from project.people.roles import can
 from triggers import configure, registry, upkeep
 from triggers.errors import Stale
 from triggers.forms.trigger import TriggerForm
-from triggers.matching import Rule, Verdict, compile_filter, compile_pattern, event_view, match, type_matches
+from triggers.matching import Readable, Rule, Verdict, compile_filter, compile_pattern, event_view, match, type_matches
 from triggers.models import Event, Run, Source, Trigger
 from triggers.views.who import who
 
@@ -76,7 +76,7 @@ def trigger_new(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def trigger_edit(request: HttpRequest, slug: str) -> HttpResponse:
+def trigger_edit(request: HttpRequest, slug: str) -> HttpResponseBase:
     """One trigger: everybody reads it, an admin changes it."""
     row = get_object_or_404(Trigger.objects.select_related("owner", "changed_by"), slug=slug)
     if request.method != "POST":
@@ -133,7 +133,7 @@ def trials_of(form: TriggerForm, *, values: bool) -> list[Trial]:
     pattern = compile_pattern(clean.get("type_pattern") or "**")
     text = (clean.get("filter") or "").strip()
     plan = compile_filter(text) if text else None
-    rule = Rule(0, "", clean.get("source", ""), pattern, plan, "")  # type: ignore[arg-type]
+    rule = Rule(0, "", clean.get("source", ""), pattern, plan, "")
     rows = Event.objects.filter(pruned_at=None).order_by("-pk")
     if rule.source != "*":
         rows = rows.filter(source_slug=rule.source)
@@ -146,7 +146,7 @@ def judged(rule: Rule, event: Event) -> Verdict:
         return Verdict("not_matched", "", f"the type is not {rule.type_pattern}")
     if len(event.raw or b"") > LARGEST_TRIED:
         return Verdict("could_not_evaluate", "", "too large to try here")
-    return match(rule, event_view(event))
+    return match(rule, event_view(cast(Readable, event)))
 
 
 def editor(

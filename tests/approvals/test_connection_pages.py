@@ -1,0 +1,102 @@
+"""Connections: an admin who has just proved who he is changes them; stored credentials are never shown."""
+
+import pytest
+from django.urls import reverse
+
+from approvals.models import Connection
+from tests import builders
+from triggers.models import Audit
+
+pytestmark = pytest.mark.django_db
+TOKEN = "ghp_a-very-secret-token"
+
+
+@pytest.fixture
+def admin(owner, sign_in):
+    return sign_in(owner)
+
+
+@pytest.fixture
+def fresh(admin):
+    admin.post(reverse("step-up"), {"password": "a long enough password", "next": "/"})
+    return admin
+
+
+def test_making_one_asks_for_the_password_first(admin):
+    page = reverse("connection-new") + "?system=github"
+    assert admin.get(reverse("connection-new")).status_code == 200
+    assert admin.get(page).url.startswith(reverse("step-up"))
+    answer = admin.post(reverse("connection-new"), {"system": "github", "slug": "acme", "token": TOKEN})
+    assert answer.status_code == 403
+    assert "Confirm that it is you" in answer.content.decode()
+    assert not Connection.objects.exists()
+
+
+def test_a_token_is_stored_sealed_and_never_shown(fresh, owner):
+    fresh.post(reverse("connection-new"), {"system": "github", "slug": "acme", "token": TOKEN, "api_url": ""})
+    row = Connection.objects.get(slug="acme")
+    assert row.secrets == {"token": TOKEN}
+    assert TOKEN not in row.sealed_secrets
+    for page in (reverse("connections"), reverse("connection-edit", args=["acme"])):
+        assert TOKEN not in fresh.get(page).content.decode()
+    assert TOKEN not in str(list(Audit.objects.values()))
+    assert Audit.objects.filter(verb="create", ref="acme", by=owner).exists()
+
+
+def test_an_empty_token_keeps_the_stored_one(fresh):
+    fresh.post(reverse("connection-new"), {"system": "github", "slug": "acme", "token": TOKEN})
+    fields = {"name": "Acme", "api_url": "https://github.example/api/v3/", "token": "", "version": "1"}
+    fresh.post(reverse("connection-edit", args=["acme"]), fields)
+    row = Connection.objects.get(slug="acme")
+    assert row.secrets == {"token": TOKEN}
+    assert row.config == {"api_url": "https://github.example/api/v3"}
+    assert row.version == 2
+
+
+def test_a_stale_form_changes_nothing(fresh):
+    row = builders.connection("github", slug="acme")
+    fresh.post(reverse("connection-edit", args=["acme"]), {"name": "First", "practice": "on", "version": "1"})
+    answer = fresh.post(reverse("connection-edit", args=["acme"]), {"name": "Second", "practice": "on", "version": "1"})
+    row.refresh_from_db()
+    assert answer.status_code == 409
+    assert row.name == "First"
+
+
+def test_a_real_one_needs_a_token_and_a_practice_one_does_not(fresh):
+    answer = fresh.post(reverse("connection-new"), {"system": "github", "slug": "acme", "token": ""})
+    assert answer.status_code == 422
+    assert answer.context["form"].errors["token"]
+    fresh.post(reverse("connection-new"), {"system": "github", "slug": "acme", "token": "", "practice": "on"})
+    assert Connection.objects.get(slug="acme").practice
+
+
+def test_headers_are_read_line_by_line(fresh):
+    page = reverse("connection-new")
+    bad = fresh.post(page, {"system": "http", "slug": "crm", "headers": "no colon here"})
+    assert bad.context["form"].errors["headers"]
+    fresh.post(page, {"system": "http", "slug": "crm", "headers": "Authorization: Bearer abc\nX-Team: night: desk"})
+    assert Connection.objects.get(slug="crm").secrets == {"Authorization": "Bearer abc", "X-Team": "night: desk"}
+
+
+def test_a_taken_name_is_said(fresh):
+    builders.connection("github", slug="acme")
+    answer = fresh.post(reverse("connection-new"), {"system": "github", "slug": "acme", "practice": "on"})
+    assert answer.status_code == 422
+    assert answer.context["form"].errors["slug"]
+
+
+def test_who_may_only_look_sees_no_form_and_is_refused(ann, sign_in):
+    builders.connection("github", slug="acme")
+    browser = sign_in(ann)
+    page = reverse("connection-edit", args=["acme"])
+    assert '<form class="stack mid"' not in browser.get(page).content.decode()
+    assert browser.post(page, {"name": "x", "version": "1"}).status_code == 403
+    assert browser.get(reverse("connection-new")).status_code == 403
+    assert browser.post(reverse("connection-archive", args=["acme"])).status_code == 403
+
+
+def test_archiving_asks_for_the_password(admin, fresh, owner):
+    row = builders.connection("github", slug="acme")
+    fresh.post(reverse("connection-archive", args=["acme"]))
+    row.refresh_from_db()
+    assert row.archived_at

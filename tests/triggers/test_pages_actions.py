@@ -1,0 +1,182 @@
+"""What people press on the machine's pages: run again, cancel, choose, dismiss, admit."""
+
+import json
+
+import pytest
+from django.urls import reverse
+
+from tests import builders
+from tests.triggers.desk import furnish
+from triggers.models import Audit, Run, Wait
+
+
+@pytest.fixture
+def desk(db):
+    return furnish()
+
+
+@pytest.fixture
+def operator(ann, sign_in):
+    return sign_in(ann)
+
+
+def test_a_letter_runs_again_from_its_failed_step_and_leads_to_the_new_run(desk, operator, ann):
+    answer = operator.post(reverse("dead-letter-redrive", args=[desk.letter.pk]), {"from": "failed_step"})
+    desk.letter.refresh_from_db()
+    new = desk.letter.redriven_as
+    assert answer.url == reverse("run", args=[new.pk])
+    assert (new.rerun_of, new.requester) == (desk.dead, ann)
+    assert [step.name for step in new.steps.all()] == ["read the issue"]
+    assert f"R-{new.pk}" in operator.get(reverse("dead-letter", args=[desk.letter.pk])).content.decode()
+
+
+def test_the_second_press_says_that_it_was_done_already(desk, operator):
+    page = reverse("dead-letter-redrive", args=[desk.letter.pk])
+    operator.post(page)
+    answer = operator.post(page, follow=True)
+    assert Run.objects.filter(rerun_of=desk.dead).count() == 1
+    assert "already" in answer.content.decode()
+
+
+def test_an_editor_left_as_it_was_edits_nothing(desk, operator):
+    """JS-04: numbers beyond 2^53 are not rounded on the way through the page."""
+    text = desk.dead.event.data_text
+    operator.post(reverse("dead-letter-redrive", args=[desk.letter.pk]), {"from": "start", "data": text})
+    assert Run.objects.get(rerun_of=desk.dead).data_json is None
+
+
+def test_edited_data_goes_into_the_new_run_and_the_difference_is_shown(desk, operator):
+    edited = '{"id": 3544790567247868103}'
+    operator.post(reverse("dead-letter-redrive", args=[desk.letter.pk]), {"from": "start", "data": edited})
+    new = Run.objects.get(rerun_of=desk.dead)
+    assert json.loads(new.data_json) == {"id": 3544790567247868103}
+    assert json.loads(desk.dead.event.data_text) == {"id": 3544790567247868102}
+    text = operator.get(reverse("run", args=[new.pk]) + "?tab=payload").content.decode()
+    assert "3544790567247868102" in text
+    assert "3544790567247868103" in text
+
+
+def test_data_that_is_no_json_is_said_and_not_lost(desk, operator):
+    answer = operator.post(reverse("dead-letter-redrive", args=[desk.letter.pk]), {"data": '{"mine": oops'})
+    assert answer.status_code == 422
+    text = answer.content.decode()
+    assert "This is not JSON" in text
+    assert "{&quot;mine&quot;: oops" in text
+    desk.letter.refresh_from_db()
+    assert desk.letter.status == "open"
+
+
+def test_a_letter_is_dismissed_only_with_a_note(desk, operator, ann):
+    page = reverse("dead-letter-dismiss", args=[desk.letter.pk])
+    operator.post(page, {"reason": "  "})
+    desk.letter.refresh_from_db()
+    assert desk.letter.status == "open"
+    operator.post(page, {"reason": "fixed by hand"})
+    desk.letter.refresh_from_db()
+    assert (desk.letter.status, desk.letter.reason, desk.letter.settled_by) == ("dismissed", "fixed by hand", ann)
+
+
+def test_a_run_is_cancelled_and_says_by_whom(desk, operator, ann):
+    operator.post(reverse("run-cancel", args=[desk.waiting.pk]))
+    desk.waiting.refresh_from_db()
+    assert desk.waiting.status == "cancelled"
+    assert Audit.objects.filter(verb="cancel", by=ann).exists()
+    again = operator.post(reverse("run-cancel", args=[desk.waiting.pk]), follow=True)
+    assert "ended" in again.content.decode()
+
+
+def test_a_run_runs_again_from_a_step_and_both_stay(desk, operator):
+    operator.post(reverse("run-again", args=[desk.done.pk]), {"from_step": "diagnose"})
+    new = Run.objects.get(rerun_of=desk.done)
+    assert [step.name for step in new.steps.order_by("seq")] == ["read the issue", "log"]
+    history = operator.get(reverse("run", args=[new.pk]) + "?tab=history").content.decode()
+    assert f"R-{desk.done.pk}" in history
+
+
+def test_an_event_that_matched_nothing_can_be_run_all_the_same(desk, operator):
+    answer = operator.post(reverse("event-run-again", args=[desk.ignored.pk]), {"trigger": "triage-issue"})
+    run = Run.objects.get(event=desk.ignored)
+    assert answer.url == reverse("run", args=[run.pk])
+    assert f"R-{run.pk}" in operator.get(reverse("event", args=[desk.ignored.pk])).content.decode()
+
+
+def test_why_a_trigger_did_not_match_is_on_the_page_of_the_event(desk, operator):
+    text = operator.get(reverse("event", args=[desk.ignored.pk])).content.decode()
+    assert "event.data.ref == &quot;main&quot;" in text
+    assert "Not matched" in text
+
+
+def test_a_blocked_run_waits_for_a_choice(desk, operator):
+    error = {"type": "Blocked", "message": "step “a” was a call, the code now asks for a sleep", "traceback": ""}
+    run = builders.run(event=builders.event(), trigger=desk.trigger, status="blocked", error=error)
+    text = operator.get(reverse("run", args=[run.pk])).content.decode()
+    assert "the code now asks for a sleep" in text
+    operator.post(reverse("run-unblock", args=[run.pk]), {"choice": "continue"})
+    run.refresh_from_db()
+    assert run.status == "queued"
+
+
+def test_a_waiting_run_says_for_what_and_offers_to_decide(desk, operator):
+    text = operator.get(reverse("run", args=[desk.waiting.pk])).content.decode()
+    action = desk.waiting.actions.get()
+    assert "Waits for a person" in text
+    assert reverse("action", args=[action.pk]) in text
+    assert "Decide now" in text
+    assert Wait.objects.filter(run=desk.waiting, status="pending").exists()
+
+
+def test_whoever_may_only_look_sees_no_button_and_is_refused(desk, ben, sign_in):
+    browser = sign_in(ben)
+    assert (
+        "Run again</button></form>" not in browser.get(reverse("dead-letter", args=[desk.letter.pk])).content.decode()
+    )
+    for address in (
+        reverse("dead-letter-redrive", args=[desk.letter.pk]),
+        reverse("dead-letter-dismiss", args=[desk.letter.pk]),
+        reverse("run-cancel", args=[desk.waiting.pk]),
+        reverse("run-again", args=[desk.done.pk]),
+        reverse("event-run-again", args=[desk.event.pk]),
+    ):
+        assert browser.post(address, {"reason": "x", "trigger": "triage-issue"}).status_code == 403
+    assert Run.objects.filter(rerun_of__isnull=False).count() == 0
+
+
+def test_filters_live_in_the_address_and_what_they_cannot_use_is_said(desk, operator):
+    page = operator.get(reverse("events") + "?status=ignored&colour=red&since=yesterday")
+    text = page.content.decode()
+    assert [event.pk for event in page.context["list"].rows] == [desk.ignored.pk]
+    assert "“colour” is no filter" in text
+    assert "“since” is a time such as" in text
+    assert "1 of" in text
+
+
+@pytest.mark.parametrize(
+    "query", ["after=x", "rows=-1", "rows=999999999999999999999", "since=2026-99-99", "event=E-x", "q=%00"]
+)
+def test_no_address_breaks_a_list(desk, operator, query):
+    for name in ("events", "runs", "dead-letters"):
+        assert operator.get(f"{reverse(name)}?{query}").status_code == 200
+
+
+def test_fifty_rows_more_at_a_time_and_none_twice(desk, operator):
+    """PG-01: rows that arrive while one reads move nothing to another page."""
+    for number in range(120):
+        builders.event(subject=f"many/{number}")
+    first = operator.get(reverse("events"))
+    assert len(first.context["list"].rows) == 50
+    more = operator.get(reverse("events") + first.context["list"].more)
+    assert [row.pk for row in more.context["list"].rows][:50] == [row.pk for row in first.context["list"].rows]
+    assert len(more.context["list"].rows) == 100
+    last = first.context["list"].rows[-1].pk
+    builders.event(subject="new")
+    below = operator.get(f"{reverse('events')}?after={last}").context["list"].rows
+    assert below[0].pk < last
+    assert not {row.pk for row in below} & {row.pk for row in first.context["list"].rows}
+
+
+def test_a_refused_delivery_that_still_proves_nothing_stays_refused(desk, operator):
+    refusal = desk.source.refusals.get(reason="not_authentic")
+    answer = operator.post(reverse("refusal-admit", args=["github", refusal.pk]), follow=True)
+    assert answer.status_code == 200
+    refusal.refresh_from_db()
+    assert refusal.admitted_at is None
