@@ -14,6 +14,7 @@ from approvals.models import Action
 from approvals.tiers import Tier
 from project.people.models import User
 from tests.handlers import registered, work
+from triggers import dispatch
 from triggers.durable import Durable
 from triggers.models import Run
 
@@ -88,9 +89,10 @@ def say(action: Action, by: User, verdict: str = "approve", **given: Any) -> Sai
 
 
 def settle(rounds: int = 6) -> None:
-    """Let the desk do everything it can do now."""
+    """Let the desk do everything it can do now: rows and ticks are enough, no message is heard."""
     for _ in range(rounds):
         deliver.tick()
+        dispatch.tick()
         if not work():
             break
 

@@ -17,7 +17,7 @@ from tests.handlers import work
 from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
 from triggers.models import Audit, DeadLetter, Event, Run, Switch
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.handlers import work
 from tests.nodding import now_of, say, settle
 from triggers.models import DeadLetter, Event, Run
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 ISSUE = {
     "action": "opened",
@@ -66,8 +66,7 @@ def test_silence_opens_nothing(run, later):
 
 
 def test_the_end_of_the_run_withdraws_what_waits(run, ann):
-    from_redrive = Act.objects.get()
-    assert from_redrive.run_id == run.pk
+    assert Act.objects.get().run_id == run.pk
     decide.withdraw(run)
     assert Action.objects.get().status == "cancelled"
 
