@@ -10,6 +10,7 @@ Rows are read past the product's code, so that a test does not believe what it t
 the folder in its environment (DATA_DIR) and is ended by its number.
 """
 
+import atexit
 import contextlib
 import os
 import re
@@ -35,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 QUICK = {"NIGHTDESK_LEASE": "2", "NIGHTDESK_TICK": "0.5"}  # seconds; see docs/settings.md
 PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 PASSWORD = "a long enough password"
+PREPARED = Path(tempfile.gettempdir()) / f"nightdesk-static-{os.getpid()}"  # static files are the same for all desks
 NAMES = ("valkey", "web", "worker", "desk", "beat", "listen")
 
 
@@ -76,6 +78,7 @@ class Desk:
             )
         if ready:
             self.until(self.is_ready, seconds=60)
+            keep_static(self.folder / "static")
         return self
 
     def stop(self, seconds: float = 15) -> float:
@@ -204,6 +207,8 @@ def desk(database_url: str = "", *, quick: bool = True, **settings: str) -> Iter
     """A desk that is not started yet. Its lines are printed when the block fails."""
     folder = Path(tempfile.mkdtemp(prefix="nd-", dir="/tmp"))  # a socket's path must stay short
     given = (QUICK if quick else {}) | settings
+    if PREPARED.exists():
+        shutil.copytree(PREPARED, folder / "static", copy_function=os.link)
     made = Desk(folder, postgres.free_port(), given, fresh_database(database_url) if database_url else "")
     try:
         yield made
@@ -214,6 +219,13 @@ def desk(database_url: str = "", *, quick: bool = True, **settings: str) -> Iter
     finally:
         made.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def keep_static(folder: Path) -> None:
+    """The first desk prepares the static files, those after it start with them; `up` looks whether they still fit."""
+    if folder.exists() and not PREPARED.exists():
+        shutil.copytree(folder, PREPARED, copy_function=os.link)
+        atexit.register(shutil.rmtree, PREPARED, ignore_errors=True)
 
 
 def fresh_database(server: str) -> str:
