@@ -1,6 +1,5 @@
-from importlib import import_module
-
 from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
 
 
 class ProjectConfig(AppConfig):
@@ -8,4 +7,4 @@ class ProjectConfig(AppConfig):
     label = "desk"
 
     def ready(self) -> None:
-        import_module("project.handlers")  # registers what ships; its modules need the rows, so not before
+        autodiscover_modules("handlers")  # registers what ships; its modules need the rows, so not before

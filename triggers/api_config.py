@@ -6,7 +6,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 
-from project.lib import clock
+from project.lib import clock, gate
 from project.lib.live import changed
 from project.lib.pages import listing
 from project.people.auth import Caller, caller
@@ -140,6 +140,7 @@ def switch(request: HttpRequest, body: schemas.SwitchIn) -> Any:
     if (body.scope == "all") == bool(body.name):
         raise NotValid("`all` has no name; a handler, kind or source has one.", field="name")
     with transaction.atomic():
+        gate.exclusive()  # after this commit nothing starts that the switch holds back
         now = {"paused": body.paused, "reason": body.reason, "by": who.user, "at": clock.now()}
         row, _ = Switch.objects.update_or_create(scope=body.scope, name=body.name, defaults=now)
         ConfigVersion.bump()

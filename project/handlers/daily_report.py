@@ -18,7 +18,7 @@ DAY = timedelta(days=1)
 @handler("daily-report", version="1")
 def daily_report(run: Durable) -> dict[str, Any]:
     """Count the last day's events, runs and actions, and say it to our own people."""
-    counts = run.step("count the last day", count, run.now().isoformat())
+    counts: dict[str, Any] = run.step("count the last day", count, run.now().isoformat())
     try:
         act(run, "tell our people", kind="notify.send", title="Nightdesk: the last day", text=in_words(counts))
     except NoConnection as missing:
