@@ -36,5 +36,6 @@ def command(socket: Path, *, folder: Path) -> list[str]:
         "loglevel": "warning",
         "logfile": str(folder / "valkey.log"),
         "always-show-logo": "no",
+        "set-proc-title": "no",  # it would overwrite the environment, by which a process can be told from its twins
     }
     return [binary(), *(word for key, value in settings.items() for word in (f"--{key}", value))]
