@@ -109,7 +109,7 @@ def envelope(given: Mapping[str, Any]) -> Arrival:
     """The attributes, checked; raises BadDelivery 422 naming the attribute."""
     if given.get("specversion") != "1.0":
         raise BadDelivery("`specversion` must be 1.0.", code="not_valid", http=422, field="specversion")
-    values = {name: text_of(given, name, longest) for name, longest in (LONGEST | EXTENSIONS).items()}
+    values: dict[str, Any] = {name: text_of(given, name, longest) for name, longest in (LONGEST | EXTENSIONS).items()}
     for name in ("id", "source", "type"):
         if not values[name]:
             raise BadDelivery(f"`{name}` must not be empty.", code="not_valid", http=422, field=name)
