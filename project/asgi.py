@@ -18,7 +18,7 @@ from project.live import websocket  # noqa: E402
 from triggers.door import Door  # noqa: E402
 
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 

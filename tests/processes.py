@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 QUICK = {"NIGHTDESK_LEASE": "2", "NIGHTDESK_TICK": "0.5"}  # seconds; see docs/settings.md
 PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 PASSWORD = "a long enough password"
+START = 120.0  # seconds a start may take on a busy machine; it takes ten
 PREPARED = Path(tempfile.gettempdir()) / f"nightdesk-static-{os.getpid()}"  # static files are the same for all desks
 NAMES = ("valkey", "web", "worker", "desk", "beat", "listen")
 
@@ -77,7 +78,7 @@ class Desk:
                 start_new_session=True,
             )
         if ready:
-            self.until(self.is_ready, seconds=60)
+            self.until(self.is_ready, seconds=START)
             keep_static(self.folder / "static")
         return self
 
