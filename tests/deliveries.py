@@ -80,8 +80,6 @@ def deliver(*requests: dict[str, Any], door: Door | None = None) -> list[Answere
     async def run() -> list[Answered]:
         gate = door or Door()
         answers = await asyncio.gather(*(send(gate, **request) for request in requests))
-        while gate.after:
-            await asyncio.gather(*gate.after)
         await gate.close()
         return list(answers)
 

@@ -3,6 +3,7 @@
 It stands before Django's own request stack: nothing a sender sends is parsed before its signature fits."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
@@ -10,9 +11,9 @@ from typing import Any
 
 import orjson
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import DatabaseError, connection
 
-from triggers import ingest, refusals, routing
+from triggers import refusals, routing
 from triggers.bucket import BUCKETS
 from triggers.errors import BadDelivery, QueueFull, TriggerProblem
 from triggers.group_commit import GroupCommit, writer_for
@@ -23,7 +24,10 @@ from triggers.routing import Table
 from triggers.sources import webhook
 from triggers.sources.verify import Forged, verify
 from triggers.store import Member
+from triggers.telling import Repeat, Teller
+from triggers.threads import beside
 
+logger = logging.getLogger("nightdesk.door")
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -65,6 +69,7 @@ class Door:
     def __init__(self) -> None:
         self.held = 0
         self.group: GroupCommit | None = None
+        self.teller = Teller()
         self.after: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +85,10 @@ class Door:
             self.held -= len(delivery.body)
         await reply(send, answer, head=scope["method"] == "HEAD")
         if members:
-            self.later(self.tell(delivery, members))
+            self.teller.take(
+                [member for member in members if member.status != "duplicate"],
+                [repeat_of(delivery, member) for member in members if member.status == "duplicate"],
+            )
 
     async def answer(self, scope: Scope, receive: Receive, delivery: Delivery, members: list[Member]) -> Answer:
         """Take one delivery in; fills `members` when it was stored."""
@@ -201,17 +209,17 @@ class Door:
     async def refuse(self, delivery: Delivery, answer: Answer) -> Answer:
         """Keep what was refused, with the reason, before the sender hears it."""
         if answer.reason:
-            await beside(keep, delivery, answer)
+            try:
+                await beside(keep, delivery, answer)
+            except DatabaseError as error:
+                logger.warning("A refused delivery (%s) could not be listed: %s", answer.reason, error)
         return answer
-
-    async def tell(self, delivery: Delivery, members: list[Member]) -> None:
-        """After the answer: bells, waits, browsers, and the list of repeats."""
-        await beside(announce, delivery, members)
 
     async def close(self) -> None:
         """Finish what follows the answers, and let go of the database."""
         while self.after:
             await asyncio.gather(*self.after, return_exceptions=True)
+        await self.teller.finish()
         if self.group is not None:
             await self.group.writer.close()
             self.group = None
@@ -244,30 +252,6 @@ def expanded_body(source: Source, delivery: Delivery) -> bytes:
     return unzip(delivery.body, EXPANDS_TO * (source.max_body or settings.MAX_BODY_BYTES))
 
 
-async def beside(function: Callable[..., Any], *given: Any) -> Any:
-    """Call what asks the database in a thread, and leave no connection behind there."""
-    return await asyncio.to_thread(with_connection, function, *given)
-
-
-def with_connection(function: Callable[..., Any], *given: Any) -> Any:
-    close_old_connections()
-    try:
-        return function(*given)
-    finally:
-        close_old_connections()
-
-
-def announce(delivery: Delivery, members: list[Member]) -> None:
-    ingest.announce(members)
-    for member in members:
-        if member.status == "duplicate":
-            outcome = Outcome(member.status, member.seq, member.ce_id, member.reason)
-            source = Source.objects.get(slug=delivery.slug)
-            refusals.keep_duplicate(
-                source, outcome, headers=delivery.headers, body=delivery.body, remote=delivery.remote
-            )
-
-
 def keep(delivery: Delivery, answer: Answer) -> None:
     refusals.keep(
         Source.objects.filter(slug=delivery.slug).first(),
@@ -279,6 +263,11 @@ def keep(delivery: Delivery, answer: Answer) -> None:
         body=delivery.body,
         remote=delivery.remote,
     )
+
+
+def repeat_of(delivery: Delivery, member: Member) -> Repeat:
+    outcome = Outcome(member.status, member.seq, member.ce_id, member.reason)
+    return Repeat(delivery.slug, outcome, delivery.headers, delivery.body, delivery.remote)
 
 
 def connected(source_id: int) -> None:

@@ -10,11 +10,12 @@ from typing import Any, Protocol
 from django.db import DatabaseError, connection, transaction
 
 from triggers import ingest, store
+from triggers.dialect import Dialect, Postgres
 from triggers.errors import QueueFull
 from triggers.ingest import ConfigChanged
 from triggers.models import Event
 from triggers.routing import Table
-from triggers.store import Dialect, Member
+from triggers.store import Member
 
 MOST = 128  # deliveries of one commit
 PATIENCE = 0.2  # seconds the loop itself may wait for SQLite's writer lock; after that a thread waits
@@ -70,7 +71,7 @@ class SqliteWriter:
         cursor = db.cursor()
         cursor.execute("BEGIN IMMEDIATE")
         try:
-            write_members(Dialect(cursor, postgres=False, mark="?"), members, version)
+            write_members(Dialect(cursor, "?"), members, version)
             cursor.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
@@ -80,6 +81,7 @@ class SqliteWriter:
         marks = ", ".join("?" * len(ids))
         if cursor.execute(f"SELECT count(*) FROM triggers_event WHERE id IN ({marks})", ids).fetchone()[0] != len(ids):
             raise NotThere("the events were not there after the commit")
+        store.note_waits(Dialect(cursor, "?"), members)
 
     async def version(self) -> int:
         row = self.quick.execute(VERSION).fetchone()
@@ -101,10 +103,12 @@ class ThreadWriter:
     def commit(self, members: Sequence[Member], version: int) -> None:
         connection.close_if_unusable_or_obsolete()
         with transaction.atomic(), connection.cursor() as cursor:
-            write_members(Dialect(cursor, postgres=True, mark="%s"), members, version)
+            write_members(Postgres(cursor), members, version)
         ids = {member.seq for member in members}
         if Event.objects.filter(pk__in=ids).count() != len(ids):
             raise NotThere("the events were not there after the commit")
+        with connection.cursor() as cursor:
+            store.note_waits(Postgres(cursor), members)
 
     async def version(self) -> int:
         return await asyncio.get_running_loop().run_in_executor(self.thread, self.read_version)

@@ -11,11 +11,12 @@ from django.db import DatabaseError, connection, transaction
 from project.lib import clock
 from project.lib.live import changed
 from triggers import bells, routing, store, waking
+from triggers.dialect import Cursor, Dialect, Postgres
 from triggers.envelope import Arrival
 from triggers.errors import QueueFull
 from triggers.models import ConfigVersion, Event
 from triggers.routing import Table
-from triggers.store import Dialect, Member
+from triggers.store import Member
 
 TRIES = 3  # times a batch is matched again because the configuration changed under it
 
@@ -76,9 +77,13 @@ def write(members: Sequence[Member], known: Table) -> None:
         if ConfigVersion.current() != known.version:
             raise ConfigChanged
         now = clock.now()
-        db = Dialect(cursor, postgres=connection.vendor == "postgresql", mark="%s")
+        db = dialect(cursor)
         store.write(db, members, now)
         store.count_duplicates(db, members)
+
+
+def dialect(cursor: Cursor) -> Dialect:
+    return Postgres(cursor) if connection.vendor == "postgresql" else Dialect(cursor)
 
 
 def outcome_of(member: Member) -> Outcome:
@@ -148,7 +153,7 @@ def match_one(event_id: int) -> bool:
         held = Event.objects.select_for_update(of=("self",)).filter(pk=event_id, status="accepted")
         if not held.values_list("pk", flat=True).first() or ConfigVersion.current() != known.version:
             return False
-        db = Dialect(cursor, postgres=connection.vendor == "postgresql", mark="%s")
+        db = dialect(cursor)
         store.start_runs(db, [member], clock.now())
         Event.objects.filter(pk=event_id).update(status=member.route.status, outcomes=member.route.outcomes)
         transaction.on_commit(lambda: announce([member]), robust=True)

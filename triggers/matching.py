@@ -127,22 +127,11 @@ def type_matches(pattern: str, type: str) -> bool:
 
 
 def match(rule: Rule, view: View) -> Verdict:
-    """What `rule`'s filter says of the event. The caller has compared source and type."""
-    plan = rule.filter_plan
-    if not plan or not plan["clauses"]:
-        return MATCHED
-    try:
-        if program(plan["text"]).execute(view.context) is True:
-            return MATCHED
-    except CEL_ERRORS:
-        pass  # the clause that raised it is found below
-    return explain(plan, view)
+    """What `rule`'s filter says of the event: the first clause that is false or missing decides.
 
-
-def explain(plan: FilterPlan, view: View) -> Verdict:
-    """The first clause that is false or missing; an error counts only when no clause says no."""
+    An error counts only when no clause says no. The caller has compared source and type."""
     broken: Verdict | None = None
-    for clause in plan["clauses"]:
+    for clause in rule.filter_plan["clauses"] if rule.filter_plan else ():
         verdict = judge(clause, view)
         if verdict.outcome == "not_matched":
             return verdict
@@ -216,6 +205,7 @@ def resolve_each(path: Path, depth: int, items: Any) -> tuple[Path, Any]:
     return path, items
 
 
+@lru_cache(maxsize=4096)
 def name(path: Path) -> str:
     """("event", "data", "a b") as `event.data["a b"]`, in backticks."""
     parts = (f".{part}" if part == EACH or part.isidentifier() else f'["{part}"]' for part in path)

@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from triggers import registry
 from triggers.envelope import Arrival
-from triggers.matching import Rule, Verdict, event_view, match, reads_of, too_big_for_door, type_matches
+from triggers.matching import DOOR_BYTES, Rule, Verdict, event_view, match, reads_of, too_big_for_door, type_matches
 from triggers.models import ConfigVersion, Event, Source, Trigger
 
 MAX_HOPS = 8  # an event that was handed on more often starts nothing
+MOST_ASKED = 5000  # types remembered; a sender may invent them
 LATER = "accepted"  # too large to match at the door
 
 
@@ -22,9 +23,28 @@ class Table:
     sources: dict[str, Source]
     rules: tuple[Rule, ...]
     read_at: float
+    asked: dict[tuple[str, str], "Asked"] = field(default_factory=dict)
 
-    def rules_for(self, slug: str, type: str) -> list[Rule]:
-        return [rule for rule in self.rules if rule.source in (slug, "*") and type_matches(rule.type_pattern, type)]
+    def rules_for(self, slug: str, type: str) -> "Asked":
+        """The rules to ask of one source's type; worked out once."""
+        found = self.asked.get((slug, type))
+        if found is None:
+            rules = [
+                rule for rule in self.rules if rule.source in (slug, "*") and type_matches(rule.type_pattern, type)
+            ]
+            found = Asked(rules, reads_of(rules), any(rule.filter_plan for rule in rules))
+            if len(self.asked) < MOST_ASKED:
+                self.asked[slug, type] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Rules of one type, and every path their filters read."""
+
+    rules: list[Rule]
+    reads: tuple[tuple[str, ...], ...]
+    has_filter: bool
 
 
 @dataclass(slots=True)
@@ -95,14 +115,15 @@ def route(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
         return stopped("suppressed", f"it was handed on {arrival.hops} times; the most is {MAX_HOPS}")
     if isinstance(arrival, Arrival) and arrival.is_own:
         return stopped("suppressed", "the desk itself did this over there")
-    rules = known.rules_for(slug, arrival.type)
-    filtered = [rule for rule in rules if rule.filter_plan]
-    if not filtered:
-        return sort_out([(rule, Verdict("matched")) for rule in rules])
-    view = event_view(arrival, reads_of(filtered))  # type: ignore[arg-type]
+    asked = known.rules_for(slug, arrival.type)
+    if not asked.has_filter:
+        return sort_out((rule, Verdict("matched")) for rule in asked.rules)
+    if at_door and size_of(arrival) > DOOR_BYTES:
+        return Route([], [], LATER)
+    view = event_view(arrival, asked.reads)  # type: ignore[arg-type]
     if at_door and too_big_for_door(view, size_of(arrival)):
         return Route([], [], LATER)
-    return sort_out([(rule, match(rule, view)) for rule in rules])
+    return sort_out((rule, match(rule, view)) for rule in asked.rules)
 
 
 def size_of(arrival: Arrival | Event) -> int:
@@ -114,8 +135,10 @@ def sort_out(asked: Iterable[tuple[Rule, Verdict]]) -> Route:
     for rule, verdict in asked:
         if verdict.matched:
             matched.append(rule)
-        told = {"trigger": rule.slug, "outcome": verdict.outcome, "clause": verdict.clause, "detail": verdict.detail}
-        outcomes.append({name: value for name, value in told.items() if value})
+        told = {"trigger": rule.slug, "outcome": verdict.outcome}
+        if verdict.clause:
+            told |= {"clause": verdict.clause, "detail": verdict.detail}
+        outcomes.append(told)
     return Route(matched, outcomes, "routed" if matched else "ignored")
 
 

@@ -1,13 +1,13 @@
-"""Events written many at a time: one statement a table, on either database, inside the caller's transaction.
+"""Events written many at a time: one statement a table, on either database, inside the caller's transaction."""
 
-`cursor` is any DB-API cursor (Django's, sqlite3's or psycopg's); `mark` is its placeholder."""
-
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from typing import Any
 
+import orjson
+
+from triggers.dialect import Dialect, Key, marks
 from triggers.envelope import Arrival
 from triggers.matching import Rule
 from triggers.routing import Route
@@ -28,12 +28,6 @@ HELD = ("queued", "running", "retrying")
 WAITING_HELD = (*HELD, "waiting", "blocked")
 
 
-class Cursor(Protocol):
-    def execute(self, sql: str, params: Any = ..., /) -> Any: ...
-    def fetchall(self) -> list[Any]: ...
-    def fetchone(self) -> Any: ...
-
-
 @dataclass(slots=True)
 class Member:
     """One arrival of a batch, its route, and what became of it."""
@@ -45,55 +39,7 @@ class Member:
     status: str = "accepted"  # accepted, duplicate
     reason: str = ""
     runs: list[int] = field(default_factory=list)
-
-
-class Dialect:
-    """The few words in which the two databases differ."""
-
-    def __init__(self, cursor: Cursor, *, postgres: bool, mark: str) -> None:
-        self.cursor = cursor
-        self.postgres = postgres
-        self.mark = mark
-
-    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Any]:
-        self.cursor.execute(sql.replace("%s", self.mark) if self.mark != "%s" else sql, tuple(params))
-        return self.cursor.fetchall()
-
-    def run(self, sql: str, params: Sequence[Any] = ()) -> None:
-        self.cursor.execute(sql.replace("%s", self.mark) if self.mark != "%s" else sql, tuple(params))
-
-    def now(self) -> datetime:
-        if self.postgres:
-            moment: datetime = self.rows("SELECT clock_timestamp()")[0][0]
-            return moment.astimezone(UTC)
-        text = self.rows("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")[0][0]
-        return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-    def when(self, moment: datetime | None) -> Any:
-        """A time as this database's driver stores it (Django's own forms)."""
-        if moment is None or self.postgres:
-            return moment
-        return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
-
-    def next_ids(self, table: str, count: int) -> list[int]:
-        """`count` fresh ids, reserved under the lock this transaction holds (SQLite) or by the sequence."""
-        if self.postgres:
-            sequence = f"pg_get_serial_sequence('{table}', 'id')"
-            found = self.rows(f"SELECT nextval({sequence}) FROM generate_series(1, %s)", [count])
-            return sorted(int(row[0]) for row in found)
-        last = self.rows("SELECT seq FROM sqlite_sequence WHERE name = %s", [table])
-        first = (last[0][0] if last else 0) + 1
-        return list(range(first, first + count))
-
-    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Every row in as few statements as the database's limit of parameters allows."""
-        one = "(" + ", ".join(["%s"] * len(columns)) + ")"
-        names = ", ".join(f'"{column}"' for column in columns)
-        fit = 30_000 // len(columns)
-        for start in range(0, len(rows), fit):
-            part = rows[start : start + fit]
-            values = ", ".join([one] * len(part))
-            self.run(f'INSERT INTO "{table}" ({names}) VALUES {values}', [value for row in part for value in row])
+    awaited: bool = True  # whether a run may wait for an event of this type
 
 
 def write(db: Dialect, members: Sequence[Member], now: datetime) -> None:
@@ -114,7 +60,7 @@ def start_runs(db: Dialect, members: Sequence[Member], now: datetime) -> None:
     db.insert(RUNS, RUN_COLUMNS, [run_row(db, *start, now) for start in decide_starts(db, members)])
 
 
-Wanted = dict[tuple[int, str], tuple["Member", str]]  # (source, key) -> who claims it, and what a repeat is told
+Wanted = dict[Key, tuple["Member", str]]  # (source, key) -> who claims it, and what a repeat is told
 
 
 def claim(db: Dialect, members: Sequence[Member], now: datetime) -> None:
@@ -129,37 +75,25 @@ def claim(db: Dialect, members: Sequence[Member], now: datetime) -> None:
         else:
             twins.append((member, wanted[again][0], keys[again]))
     if wanted:
-        name_firsts(db, wanted, claim_rows(db, wanted, now))
+        name_firsts(db, wanted, db.claim(claims_of(db, wanted, now), db.when(now)))
     for member, twin, reason in twins:
         mark_duplicate(member, twin.seq, twin.ce_id, reason)
 
 
-def claim_rows(db: Dialect, wanted: Wanted, now: datetime) -> set[tuple[int, str]]:
-    moment = db.when(now)
-    params: list[Any] = []
-    for (source_id, key), (member, _) in sorted(wanted.items(), key=lambda item: item[0]):
-        params += [source_id, key, member.seq, db.when(now + timedelta(seconds=member.arrival.window))]
-    values = ", ".join(["(%s, %s, %s, %s)"] * len(wanted))
-    sql = (
-        f'INSERT INTO "{SEEN}" (source_id, "key", event, until) VALUES {values} '
-        'ON CONFLICT (source_id, "key") DO UPDATE SET event = excluded.event, until = excluded.until '
-        f'WHERE "{SEEN}".until <= %s RETURNING source_id, "key"'
-    )
-    return {(row[0], row[1]) for row in db.rows(sql, [*params, moment])}
+def claims_of(db: Dialect, wanted: Wanted, now: datetime) -> list[list[Any]]:
+    """Sorted, so that two processes never wait for each other in a ring."""
+    return [
+        [source_id, key, member.seq, db.when(now + timedelta(seconds=member.arrival.window))]
+        for (source_id, key), (member, _) in sorted(wanted.items(), key=lambda item: item[0])
+    ]
 
 
-def name_firsts(db: Dialect, wanted: Wanted, taken: set[tuple[int, str]]) -> None:
+def name_firsts(db: Dialect, wanted: Wanted, taken: set[Key]) -> None:
     """Name the first event of every lost key; the other keys of that delivery point to it too."""
     lost = sorted(key for key in wanted if key not in taken)
     if not lost:
         return
-    where = " OR ".join(['(s.source_id = %s AND s."key" = %s)'] * len(lost))
-    found = db.rows(
-        f'SELECT s.source_id, s."key", s.event, e.ce_id FROM "{SEEN}" s '
-        f'LEFT JOIN "{EVENTS}" e ON e.id = s.event WHERE {where}',
-        [part for key in lost for part in key],
-    )
-    firsts = {(row[0], row[1]): (row[2], row[3]) for row in found}
+    firsts = db.holders(lost)
     for key in (key for key in wanted if key in firsts):  # a delivery's id is named before its body
         (member, reason), (seq, ce_id) = wanted[key], firsts[key]
         if member.status != "duplicate":
@@ -205,11 +139,9 @@ def lock_limited(db: Dialect, rules: dict[int, Rule]) -> set[int]:
         limit = busy_limit(rule)
         if limit is None:
             continue
-        lock = " FOR UPDATE" if db.postgres else ""
-        db.rows(f"SELECT id FROM triggers_trigger WHERE id = %s{lock}", [trigger_id])
+        db.rows(f"SELECT id FROM triggers_trigger WHERE id = %s{db.lock}", [trigger_id])
         held = WAITING_HELD if limit.get("waiting_counts") else HELD
-        marks = ", ".join(["%s"] * len(held))
-        sql = f'SELECT count(*) FROM "{RUNS}" WHERE trigger_id = %s AND status IN ({marks})'
+        sql = f'SELECT count(*) FROM "{RUNS}" WHERE trigger_id = %s AND status IN ({marks(len(held))})'
         if db.rows(sql, [trigger_id, *held])[0][0] >= limit["limit"]:
             full.add(trigger_id)
     return full
@@ -222,8 +154,8 @@ def event_row(db: Dialect, member: Member, now: datetime) -> list[Any]:
         *(member.seq, event.source_id, event.source, event.ce_id, event.ce_source, event.type, event.subject),
         *(db.when(event.time), event.datacontenttype, event.dataschema, event.severity, event.traceparent),
         *(event.correlationid, event.idempotencykey, event.hops, event.raw, event.data_json),
-        *(json.dumps(event.headers), event.credentials, event.sanitized, event.remote, db.when(now), status),
-        *(json.dumps(route.outcomes), 0, event.requester_id, None),
+        *(orjson.dumps(event.headers).decode(), event.credentials, event.sanitized, event.remote, db.when(now), status),
+        *(orjson.dumps(route.outcomes).decode(), 0, event.requester_id, None),
     ]
 
 
@@ -243,3 +175,12 @@ def count_duplicates(db: Dialect, members: Iterable[Member]) -> None:
             counts[member.seq] = counts.get(member.seq, 0) + 1
     for seq, count in sorted(counts.items()):
         db.run(f'UPDATE "{EVENTS}" SET duplicates = duplicates + %s WHERE id = %s', [count, seq])
+
+
+def note_waits(db: Dialect, members: Sequence[Member]) -> None:
+    """After the commit: mark the events of whose type some run waits; the others need no further look."""
+    types = sorted({member.arrival.type for member in members})
+    sql = f"SELECT DISTINCT type FROM triggers_wait WHERE status = %s AND type IN ({marks(len(types))})"
+    awaited = {row[0] for row in db.rows(sql, ["pending", *types])}
+    for member in members:
+        member.awaited = member.arrival.type in awaited

@@ -160,11 +160,13 @@ def stamp(arrival: Arrival, source: Source, headers: Mapping[str, str], remote: 
     arrival.window, arrival.remote = source.dedupe_window, remote
     if not arrival.traceparent:
         arrival.traceparent = headers.get("traceparent", headers.get("x-trace-id", ""))[:200]
-    arrival.headers = {
-        name: clean_text(value[:LONGEST_HEADER])[0] for name, value in headers.items() if name not in CREDENTIALS
-    }
-    kept = {name: value for name, value in headers.items() if name in CREDENTIALS}
-    arrival.credentials = crypto.seal(kept) if kept else ""
+    secret = headers.keys() & CREDENTIALS
+    arrival.headers = {name: kept(value) for name, value in headers.items() if name not in secret}
+    arrival.credentials = crypto.seal({name: headers[name] for name in secret}) if secret else ""
+
+
+def kept(value: str) -> str:
+    return value if value.isprintable() and len(value) <= LONGEST_HEADER else clean_text(value[:LONGEST_HEADER])[0]
 
 
 def refuse_type(source: Source, type: str) -> None:

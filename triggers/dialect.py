@@ -1,0 +1,134 @@
+"""The few words in which SQLite and PostgreSQL differ for the door, over any DB-API cursor in the caller's transaction.
+
+`mark` is the cursor's placeholder: Django's cursors and psycopg's write `%s`, sqlite3's own `?`."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Protocol
+
+from project.lib import clock
+
+MOST_PARAMETERS = 30_000  # of one statement; SQLite takes 32,766, PostgreSQL 65,535
+CLAIM = (
+    'INSERT INTO "triggers_seen" (source_id, "key", event, until) VALUES {values} '
+    'ON CONFLICT (source_id, "key") DO UPDATE SET event = excluded.event, until = excluded.until '
+    'WHERE "triggers_seen".until <= %s'
+)
+Row = Sequence[Any]
+Key = tuple[int, str]
+
+
+class Cursor(Protocol):
+    @property
+    def rowcount(self) -> int: ...
+    def execute(self, sql: str, params: Any = ..., /) -> Any: ...
+    def executemany(self, sql: str, params: Any, /) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+@lru_cache(maxsize=2048)
+def insert_sql(table: str, columns: tuple[str, ...], count: int) -> str:
+    one = f"({', '.join(['%s'] * len(columns))})"
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f'INSERT INTO "{table}" ({names}) VALUES {", ".join([one] * count)}'
+
+
+@lru_cache(maxsize=2048)
+def marked(sql: str, mark: str) -> str:
+    return sql.replace("%s", mark)
+
+
+def marks(count: int) -> str:
+    return ", ".join(["%s"] * count)
+
+
+def parts(rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
+    for start in range(0, len(rows), most):
+        yield rows[start : start + most]
+
+
+class Dialect:
+    """SQLite: the caller holds the writer's lock, so what is counted here stays true until the commit."""
+
+    lock = ""  # at the end of a SELECT
+
+    def __init__(self, cursor: Cursor, mark: str = "%s") -> None:
+        self.cursor = cursor
+        self.mark = mark
+
+    def rows(self, sql: str, params: Row = ()) -> list[Any]:
+        self.run(sql, params)
+        return self.cursor.fetchall()
+
+    def run(self, sql: str, params: Row = ()) -> None:
+        self.cursor.execute(sql if self.mark == "%s" else marked(sql, self.mark), tuple(params))
+
+    def now(self) -> datetime:
+        text = self.rows("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")[0][0]
+        return datetime.fromisoformat(text).replace(tzinfo=UTC) + clock.shift
+
+    def when(self, moment: datetime | None) -> Any:
+        """A time as this database's driver stores it (Django's own form)."""
+        return moment and moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
+
+    def next_ids(self, table: str, count: int) -> list[int]:
+        """`count` fresh ids."""
+        last = self.rows("SELECT seq FROM sqlite_sequence WHERE name = %s", [table])
+        first = (last[0][0] if last else 0) + 1
+        return list(range(first, first + count))
+
+    def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
+        """Every row; one short statement that SQLite has compiled before."""
+        if rows:
+            self.cursor.executemany(marked(insert_sql(table, columns, 1), self.mark), rows)
+
+    def claim(self, claims: Sequence[Row], now: Any) -> set[Key]:
+        """Claim `[source id, key, event, until]`, sorted; the keys that were free, or whose window is over at `now`."""
+        self.cursor.executemany(
+            marked(CLAIM.format(values="(%s, %s, %s, %s)"), self.mark), [[*claim, now] for claim in claims]
+        )
+        if self.cursor.rowcount == len(claims):
+            return {(source_id, key) for source_id, key, _, _ in claims}
+        holders = self.holders([(claim[0], claim[1]) for claim in claims])
+        return {(source_id, key) for source_id, key, event, _ in claims if holders[source_id, key][0] == event}
+
+    def holders(self, keys: Sequence[Key]) -> dict[Key, tuple[int, str | None]]:
+        """Who holds each key: the number of its event, and that event's id while it is kept."""
+        found: dict[Key, tuple[int, str | None]] = {}
+        for some in parts(keys, MOST_PARAMETERS // 2):
+            values = ", ".join(["(%s, %s)"] * len(some))
+            rows = self.rows(
+                'SELECT s.source_id, s."key", s.event, e.ce_id FROM triggers_seen s '
+                f'LEFT JOIN triggers_event e ON e.id = s.event WHERE (s.source_id, s."key") IN (VALUES {values})',
+                [part for key in some for part in key],
+            )
+            found |= {(row[0], row[1]): (row[2], row[3]) for row in rows}
+        return found
+
+
+class Postgres(Dialect):
+    lock = " FOR UPDATE"
+
+    def now(self) -> datetime:
+        moment: datetime = self.rows("SELECT clock_timestamp()")[0][0]
+        return moment.astimezone(UTC) + clock.shift
+
+    def when(self, moment: datetime | None) -> Any:
+        return moment
+
+    def next_ids(self, table: str, count: int) -> list[int]:
+        sequence = f"pg_get_serial_sequence('{table}', 'id')"
+        found = self.rows(f"SELECT nextval({sequence}) FROM generate_series(1, %s)", [count])
+        return sorted(int(row[0]) for row in found)
+
+    def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
+        for part in parts(rows, MOST_PARAMETERS // len(columns)):
+            self.run(insert_sql(table, columns, len(part)), [value for row in part for value in row])
+
+    def claim(self, claims: Sequence[Row], now: Any) -> set[Key]:
+        taken: set[Key] = set()
+        for part in parts(claims, MOST_PARAMETERS // 4):
+            sql = CLAIM.format(values=", ".join(["(%s, %s, %s, %s)"] * len(part))) + ' RETURNING source_id, "key"'
+            taken |= {(row[0], row[1]) for row in self.rows(sql, [*(value for claim in part for value in claim), now])}
+        return taken

@@ -1,0 +1,83 @@
+"""What follows the door's answers: bells, waits, browsers, and the list of repeats; many events in one go.
+
+None of it may cost the next delivery its turn, and all of it may be lost: tick asks the rows again."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db import DatabaseError
+
+from project.lib.live import changed
+from triggers import bells, refusals, waking
+from triggers.ingest import Outcome, match_stored
+from triggers.models import Source
+from triggers.routing import LATER
+from triggers.store import Member
+from triggers.threads import beside
+
+logger = logging.getLogger("nightdesk.door")
+BELLS = 8  # of one round: a worker that hears one goes on with whatever is due
+REST = 0.05  # seconds between two rounds while events pour in
+REPEATS = 20  # that wait to be listed; a flood of them is only counted
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A delivery that came before, as it came."""
+
+    slug: str
+    outcome: Outcome
+    headers: Mapping[str, str]
+    body: bytes
+    remote: str
+
+
+class Teller:
+    """Gathers while one thread tells; one for each door."""
+
+    def __init__(self) -> None:
+        self.fresh: list[Member] = []
+        self.repeats: list[Repeat] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def take(self, fresh: list[Member], repeats: list[Repeat]) -> None:
+        self.fresh += fresh
+        self.repeats += repeats[: REPEATS - len(self.repeats)]
+        if self.task is None or self.task.done():
+            self.task = asyncio.get_running_loop().create_task(self.go_on())
+
+    async def go_on(self) -> None:
+        while self.fresh or self.repeats:
+            fresh, self.fresh = self.fresh, []
+            repeats, self.repeats = self.repeats, []
+            await beside(tell, fresh, repeats)
+            if len(fresh) > BELLS:
+                await asyncio.sleep(REST)
+
+    async def finish(self) -> None:
+        if self.task is not None:
+            await asyncio.gather(self.task, return_exceptions=True)
+            self.task = None
+
+
+def tell(fresh: list[Member], repeats: list[Repeat]) -> None:
+    """Ring for the runs, wake who waited for one of these events, list the repeats on the first one."""
+    try:
+        bells.ring([run for member in fresh for run in member.runs][:BELLS])
+        if awaited := [member.seq for member in fresh if member.awaited]:
+            waking.wake_waits(awaited)
+        if large := [member.seq for member in fresh if member.route.status == LATER]:
+            match_stored(large)
+        for repeat in repeats:
+            refusals.keep_duplicate(
+                Source.objects.get(slug=repeat.slug),
+                repeat.outcome,
+                headers=repeat.headers,
+                body=repeat.body,
+                remote=repeat.remote,
+            )
+        changed("events")
+    except DatabaseError as error:
+        logger.warning("What follows %d events is left to tick: %s", len(fresh), error)
