@@ -11,6 +11,7 @@ from django.utils.functional import SimpleLazyObject
 
 from approvals.models import Action
 from project.lib import clock
+from project.live import newest_seq
 from project.people.roles import can
 from project.templatetags.desk import iso, zone_name
 from triggers.models import DeadLetter, Switch
@@ -68,6 +69,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "counts": counts,
         "rail": SimpleLazyObject(lambda: rail(here or "", counts)),
         "in_settings": here in SETTINGS,
+        "seq": newest_seq(),  # hints after it are told to the page, so nothing falls between drawing and listening
         "held": SimpleLazyObject(lambda: Switch.objects.off().filter(scope="all").select_related("by").first()),
         "may": {ability: can(user, ability) for ability in ("payloads", "operate", "decide", "configure")},
     }

@@ -123,7 +123,11 @@ def succeeded(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
     good, dead = ended.filter(status="succeeded").count(), ended.filter(status="dead").count()
     if not good + dead:
         return Figure("Succeeded", "–", "", "no run ended in the last 24 h")
-    words = f"{dead} of {good + dead:,} runs gave up in 24 h" if dead else f"all {good:,} runs of the last 24 h"
+    words = (
+        f"{dead} of {good + dead:,} runs gave up in 24 h"
+        if dead
+        else f"{good:,} run{'s' * (good > 1)} in 24 h, none gave up"
+    )
     share = 100 * good / (good + dead)
     line = svg.spark([each.parts["ok"] for each in bars], "Events that succeeded in each of the last 60 minutes")
     return Figure("Succeeded", f"{share:.1f}".removesuffix(".0"), "%", words, "bad" if dead else "good", line)
@@ -135,7 +139,7 @@ def time_to_result(now: datetime) -> Figure:
     lengths = [(end - start).total_seconds() for start, end in times if end]
     if not lengths:
         return Figure("Time to result, p95", "–", "", "no run succeeded in the last 24 h")
-    value, _, unit = took(percentile(lengths, 0.95)).partition(" ")
+    value, unit = length(percentile(lengths, 0.95))
     words = f"median {took(statistics.median(lengths))}, with waits"
     return Figure("Time to result, p95", value, unit, words, "", svg.spark(lengths[:60][::-1], "The last runs"))
 
@@ -166,8 +170,16 @@ def approval_wait(now: datetime) -> Figure:
     words = f"{expired} expired in 24 h" if expired else "none expired in 24 h"
     if not waits:
         return Figure("Approval wait, median", "–", "", words, "bad" if expired else "")
-    value, _, unit = took(statistics.median(waits)).partition(" ")
+    value, unit = length(statistics.median(waits))
     return Figure("Approval wait, median", value, unit, words, "bad" if expired else "")
+
+
+def length(seconds: float) -> tuple[str, str]:
+    """A length as a large number and a small unit: `1.8`, `s`; `4:10`, `min`."""
+    if 60 <= seconds < 3600:
+        return f"{int(seconds // 60)}:{int(seconds % 60):02d}", "min"
+    value, _, unit = took(seconds).partition(" ")
+    return value, unit
 
 
 def percentile(values: Iterable[float], share: float) -> float:

@@ -54,7 +54,7 @@ class Reader:
         self.sockets.discard(socket)
         if not self.sockets and self.task:
             self.task.cancel()
-            self.task = None
+            self.task, self.seq = None, ""
 
     async def read(self) -> None:
         """Follow the stream; while Valkey is away, tell pages every ten seconds to load again."""
@@ -88,6 +88,11 @@ readers: dict[int, Reader] = {}  # by event loop: one in a server, one a test
 
 def reader() -> Reader:
     return readers.setdefault(id(asyncio.get_running_loop()), Reader())
+
+
+def newest_seq() -> str:
+    """The last `seq` a reader of this process has seen; empty when none is reading. Any thread may ask."""
+    return next((each.seq for each in list(readers.values()) if each.seq), "")
 
 
 class Live(AsyncJsonWebsocketConsumer):

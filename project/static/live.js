@@ -10,8 +10,8 @@
   if (root.dataset.here) history.replaceState(null, '', root.dataset.here);
   if (!document.querySelector('[data-socket]')) return;
 
-  let socket = null, seq = '', failures = 0, heard = 0, lostAt = null, ended = false;
-  let paused = false, timer = 0, busy = false, lastAsked = 0, asked = '';
+  let socket = null, seq = root.dataset.seq || '', failures = 0, heard = 0, lostAt = null, ended = false;
+  let paused = false, timer = 0, busy = false, notBefore = 0, asked = '';
   const dirty = new Set();
 
   // ---- parts -------------------------------------------------------------------------------------------------
@@ -22,7 +22,7 @@
   });
   const schedule = () => {
     if (timer || busy || paused || document.hidden || !dirty.size) return;
-    timer = setTimeout(refresh, Math.max(0, lastAsked + GAP - Date.now()));
+    timer = setTimeout(refresh, Math.max(0, notBefore - Date.now()));
   };
 
   async function refresh() {
@@ -30,12 +30,15 @@
     const ids = [...dirty], url = location.href;
     dirty.clear();
     busy = true;
-    lastAsked = Date.now();
+    const began = Date.now();
     try {
       const answer = await fetch(url, {headers: {'X-Parts': ids.join(' ')}, credentials: 'same-origin'});
       if (answer.status === 401 || answer.redirected) return location.reload();
       if (answer.ok && url === location.href) show(new DOMParser().parseFromString(await answer.text(), 'text/html'), ids);
-    } catch { ids.forEach(id => dirty.add(id)); setTimeout(schedule, 2000); return; } finally { busy = false; }
+    } catch { ids.forEach(id => dirty.add(id)); setTimeout(schedule, 2000); return; } finally {
+      busy = false;
+      notBefore = Math.max(began + GAP, Date.now() + 2 * (Date.now() - began)); // a slow answer asks for patience
+    }
     schedule();
   }
 
@@ -137,7 +140,7 @@
     const mine = new WebSocket(`${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/ws/live`);
     socket = mine;
     heard = Date.now();
-    mine.onopen = () => { failures = 0; hello(); };
+    mine.onopen = () => { failures = 0; if (!seq) touch(); hello(); };
     mine.onmessage = ({data}) => {
       const message = JSON.parse(data);
       heard = Date.now();
