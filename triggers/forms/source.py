@@ -21,6 +21,7 @@ CATCH_UP = (
     ("none", "Let them pass"),
     ("all", "Ring for each (at most 100)"),
 )
+NEW_CRON = "0 8 * * *"
 KINDS = {
     "webhook": ("webhook", "Webhook", "Somebody sends an HTTP request when something happens."),
     "schedule": ("calendar-clock", "Schedule", "The clock rings: by a cron line, every few minutes, or once."),
@@ -140,7 +141,7 @@ class ScheduleForm(SourceForm):
     catch_up = forms.ChoiceField(label="Slots missed while the desk was down", choices=CATCH_UP)
 
     def new(self) -> dict[str, Any]:
-        return {"rhythm": "cron", "cron": "0 8 * * *", "timezone": settings.TIME_ZONE, "catch_up": "last"}
+        return {"rhythm": "cron", "cron": NEW_CRON, "timezone": settings.TIME_ZONE, "catch_up": "last"}
 
     def of_row(self, source: Source) -> dict[str, Any]:
         config = source.config
@@ -168,6 +169,14 @@ class ScheduleForm(SourceForm):
         if rhythm and not clean.get(rhythm) and rhythm not in self.errors:
             self.add_error(rhythm, "Say when.")
         return clean
+
+    def as_it_stands(self) -> dict[str, Any]:
+        """The schedule of the form as typed, of its row, or of a new one. Raises KeyError for what is no schedule."""
+        if not self.is_bound:
+            fresh = {"cron": NEW_CRON, "timezone": settings.TIME_ZONE}
+            return self.source.config if self.source else fresh
+        self.is_valid()  # cleans once
+        return self.config()
 
     def config(self) -> dict[str, Any]:
         clean = self.cleaned_data

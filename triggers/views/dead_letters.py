@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
@@ -68,18 +68,13 @@ def groups_of(rows: DeadLetterQuerySet, now: datetime) -> list[dict[str, Any]]:
         newest=Max("pk"),
     )
     groups: list[dict[str, Any]] = [{**group} for group in counted.order_by("-last")[:MOST_GROUPS]]
-    newest = DeadLetter.objects.in_bulk([group["newest"] for group in groups])
-    worked = last_success(letter.handler for letter in newest.values())
+    worked = Run.objects.filter(handler=OuterRef("handler"), status="succeeded").order_by("-pk").values("finished_at")
+    letters = DeadLetter.objects.annotate(worked_at=Subquery(worked[:1]))
+    newest = letters.in_bulk([group["newest"] for group in groups])
     for group in groups:
-        group["letter"] = newest[group["newest"]]
-        group["still"] = still(group["last"], group["recent"], worked.get(group["letter"].handler), now)
+        group["letter"] = letter = newest[group["newest"]]
+        group["still"] = still(group["last"], group["recent"], letter.worked_at, now)  # type: ignore[attr-defined]
     return groups
-
-
-def last_success(handlers: Any) -> dict[str, datetime]:
-    """When each handler last succeeded."""
-    done = Run.objects.filter(handler__in=set(handlers), status="succeeded")
-    return dict(done.values_list("handler").annotate(at=Max("finished_at")))
 
 
 def still(last: datetime, recent: int, worked: datetime | None, now: datetime) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from triggers.models import Run, Trigger
 @require_safe
 def handlers(request: HttpRequest) -> HttpResponse:
     """Every handler by name: what it does, its version, where it stands, what wakes it."""
-    last = dict(Run.objects.values_list("handler").annotate(at=Max("queued_at")).order_by())
+    newest = Run.objects.values("handler").annotate(newest=Max("pk")).values("newest").order_by()
+    last = dict(Run.objects.filter(pk__in=newest).values_list("handler", "queued_at"))
     woken: dict[str, list[str]] = {}
     for slug, handler in Trigger.objects.kept().order_by("slug").values_list("slug", "handler"):
         woken.setdefault(handler, []).append(slug)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Count, Max
+from django.db.models import Count, OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -21,7 +21,7 @@ from project.people.doors import needs
 from project.people.roles import can
 from triggers import configure, fire, refusals, upkeep
 from triggers.errors import NotValid, Stale
-from triggers.forms.source import KINDS, SecretForm, SourceForm, form_for
+from triggers.forms.source import KINDS, ScheduleForm, SecretForm, SourceForm, form_for
 from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger
 from triggers.sources.schedule import preview, zones
 from triggers.views.who import who
@@ -36,12 +36,11 @@ HOLD = {"day": timedelta(days=1), "week": timedelta(days=7)}
 @require_safe
 def sources(request: HttpRequest) -> HttpResponse:
     """Every source that is kept, and when it last rang."""
-    rows = list(Source.objects.kept().order_by("slug"))
-    last = dict(Event.objects.filter(source__in=rows).values_list("source").annotate(at=Max("received_at")).order_by())
+    newest = Event.objects.filter(source_slug=OuterRef("slug")).order_by("-pk").values("received_at")[:1]
+    rows = list(Source.objects.kept().annotate(last_at=Subquery(newest)).order_by("slug"))
     refused = Refusal.objects.filter(source__in=rows).exclude(reason__in=DUPLICATES)
     counted = dict(refused.values_list("source").annotate(n=Count("pk")).order_by())
     for row in rows:
-        row.last_at = last.get(row.pk)  # type: ignore[attr-defined]
         row.refused = counted.get(row.pk, 0)  # type: ignore[attr-defined]
         row.look = KINDS.get(row.kind, ("inbox", row.kind, ""))  # type: ignore[attr-defined]
         row.needs_secret = lacks_secret(row)  # type: ignore[attr-defined]
@@ -133,12 +132,9 @@ def source_page(
 
 def plan_of(form: SourceForm) -> dict[str, Any] | None:
     """The schedule in words with its next slots, by the code that fires; None while it makes no sense."""
+    assert isinstance(form, ScheduleForm)
     try:
-        if form.is_bound:
-            config = form.row_fields()["config"] if form.is_valid() or "config" in dir(form) else {}
-        else:
-            config = form.source.config if form.source else {"cron": "0 8 * * *", "timezone": settings.TIME_ZONE}
-        return preview(config, NEXT, clock.now())
+        return preview(form.as_it_stands(), NEXT, clock.now())
     except (NotValid, KeyError):
         return None
 

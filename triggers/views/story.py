@@ -180,7 +180,7 @@ def summary(facts: Facts) -> str:
     started = f"{run.event.type} from {run.event.source_slug} woke {run.handler}."
     if run.rerun_of_id:
         started = f"{run.requester or 'Somebody'} ran R-{run.rerun_of_id} again: {run.handler} for {run.event.type}."
-    return " ".join(part for part in (started, progress(run), effects(facts)) if part)
+    return " ".join(part for part in (started, effects(facts), progress(run)) if part)
 
 
 def progress(run: Run) -> str:
@@ -199,7 +199,7 @@ def effects(facts: Facts) -> str:
     asked = [action.title for action in facts.actions if action.status in OPEN_ACTIONS]
     parts = []
     if done:
-        parts.append(f"Done: {listed(done)}.")
+        parts.append(f"It did {listed(done)}.")
     if asked:
         parts.append(f"It asked for {listed(asked)}.")
     if facts.actions and not done and not any(action.status in ("unknown", "delivering") for action in facts.actions):

@@ -243,6 +243,8 @@ def nice(length: float) -> float:
 
 def span(length: float) -> str:
     """`0.4 s`, `12 s`, `7 min 32 s`, `3 h 5 min`, `2 d 4 h`."""
+    if not length:
+        return "0 s"
     if length < 1:
         return f"{length * 1000:.0f} ms"
     if length < 60:
