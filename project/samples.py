@@ -1,20 +1,22 @@
 """Real, correctly signed sample deliveries, as the far side would send them; new ids and numbers each time."""
 
 import base64
+import fcntl
 import hashlib
 import hmac
 import json
 import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 from django.conf import settings
+from django.db.models import Max
 
-from triggers.models import Source
+from triggers.models import Event, Source
 
 TIMEOUT = 20.0  # seconds for the whole delivery
 Made = tuple[dict[str, str], Any]  # headers, body as JSON value
@@ -135,7 +137,7 @@ def send(name: str, base_url: str = "", *, again: bool = False) -> Sent:
 
 def prepare(sample: Sample) -> tuple[dict[str, str], bytes]:
     """Fresh headers and the exact bytes of the body."""
-    headers, value = sample.make(time.time_ns() // 1_000_000 % 100_000_000)  # a number not used before on this desk
+    headers, value = sample.make(next_number())
     return {"Content-Type": "application/json"} | headers, json.dumps(value, ensure_ascii=False).encode()
 
 
@@ -176,20 +178,37 @@ def own_address() -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}"
 
 
+def next_number() -> int:
+    """A number no sample of this desk had before: larger than the last one here, and than any event's."""
+    with (folder() / "number").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
+        number = max(int(file.read() or 0), 100 + newest) + 1
+        file.truncate(0)
+        file.write(str(number))
+    return number
+
+
 def fresh_id() -> str:
     return f"sample-{secrets.token_hex(12)}"
 
 
+def folder() -> Path:
+    """Where this machine remembers what it rang."""
+    place: Path = settings.DATA_DIR / "rung"
+    place.mkdir(mode=0o700, exist_ok=True)
+    return place
+
+
 def remember(name: str, headers: dict[str, str], body: bytes) -> None:
-    folder = settings.DATA_DIR / "rung"
-    folder.mkdir(mode=0o700, exist_ok=True)
     kept = {"headers": headers, "body": base64.b64encode(body).decode()}
-    (folder / f"{name}.json").write_text(json.dumps(kept))
+    (folder() / f"{name}.json").write_text(json.dumps(kept))
 
 
 def recall(name: str) -> tuple[dict[str, str], bytes]:
     try:
-        kept = json.loads((settings.DATA_DIR / "rung" / f"{name}.json").read_text())
+        kept = json.loads((folder() / f"{name}.json").read_text())
     except FileNotFoundError as error:
         raise NotSent(f"{name} was not sent from here yet, so it cannot be sent again") from error
     return kept["headers"], base64.b64decode(kept["body"])

@@ -98,7 +98,7 @@ def test_a_desk_without_the_source_says_so(db):
         call_command("ring", "github-issue")
 
 
-def test_each_delivery_has_its_own_id_and_number():
-    first, second = (samples.SAMPLES["github-issue"].make(number) for number in (1, 2))
+def test_each_delivery_has_its_own_id_and_number(db):
+    first, second = (samples.SAMPLES["github-issue"].make(samples.next_number()) for _ in range(2))
     assert first[0]["X-GitHub-Delivery"] != second[0]["X-GitHub-Delivery"]
     assert first[1]["issue"]["number"] != second[1]["issue"]["number"]
