@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Js
 from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI, Schema, Status
 from ninja.errors import HttpError, ValidationError
+from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
 from ninja.types import DictStrAny
 
@@ -71,7 +72,30 @@ class StrictParser(Parser):
         return body
 
 
-api = NinjaAPI(
+class ProblemOut(Schema):
+    """RFC 9457; each code has facts of its own beside these (docs/api.md)."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+
+
+class DeskAPI(NinjaAPI):
+    """Says in its OpenAPI page, once for all operations, how a refusal looks."""
+
+    def get_openapi_schema(self, **place: Any) -> OpenAPISchema:
+        page = super().get_openapi_schema(**place)
+        page["components"]["schemas"]["Problem"] = ProblemOut.model_json_schema()
+        shape = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        for operations in page["paths"].values():
+            for operation in operations.values():
+                operation["responses"]["default"] = {"description": "Refused", "content": shape}
+        return page
+
+
+api = DeskAPI(
     title="Nightdesk",
     version="1",
     description="Events in, durable runs, actions that wait for a nod. Refusals are RFC 9457 problems.",

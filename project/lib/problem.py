@@ -15,7 +15,8 @@ class Problem(Exception):
         super().__init__(self.detail)
 
     def body(self) -> dict[str, Any]:
-        """The RFC 9457 object, with the facts beside the fixed members."""
+        """The RFC 9457 object, with the facts beside the fixed members; a row's own status is `row_status` there."""
         title = (type(self).__doc__ or self.code).strip().splitlines()[0]
         fixed = {"type": f"/problems/{self.code}", "title": title, "status": self.http, "code": self.code}
-        return {**fixed, "detail": self.detail, **self.facts}
+        facts = {"row_status" if name == "status" else name: value for name, value in self.facts.items()}
+        return {**facts, **fixed, "detail": self.detail}

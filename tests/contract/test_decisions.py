@@ -46,7 +46,9 @@ def test_refusals_come_in_their_order(ann: User, ben: User, eve: User, owner: Us
     assert refusal(say(sign_in(ben), action, verdict="maybe")) == (422, "not_valid")
     assert refusal(say(sign_in(ben), action, verdict="reject")) == (422, "reason_required")
     assert say(sign_in(ben), action).status_code == 201
-    assert refusal(say(sign_in(owner), action, **wrong)) == (409, "already_decided")
+    first = say(sign_in(owner), action, **wrong)
+    assert refusal(first) == (409, "already_decided")
+    assert (first.json()["status"], first.json()["row_status"], first.json()["by"]) == (409, "approved", "ben")
     assert refusal(say(sign_in(ben), action, **wrong)) == (409, "already_said")
 
 

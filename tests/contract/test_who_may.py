@@ -140,3 +140,12 @@ def test_an_unknown_method_is_a_problem_too(client: Client) -> None:
     response = client.put(f"{API}/events")
     assert is_problem(response, 405)
     assert "GET" in response["Allow"]
+
+
+@pytest.mark.django_db
+def test_the_page_of_the_api_says_how_a_refusal_looks(client: Client) -> None:
+    page = client.get(f"{API}/openapi.json").json()
+    for item in page["paths"].values():
+        for operation in item.values():
+            assert "application/problem+json" in operation["responses"]["default"]["content"]
+    assert client.get(f"{API}/docs").status_code == 200
