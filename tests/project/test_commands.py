@@ -1,13 +1,15 @@
 """Commands print what they promise and refuse in one line."""
 
 import re
+import time
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from project import samples, tour
+from project.management.commands import listen
 from project.people.models import ApiToken, User
-from triggers.models import Source, Trigger
+from triggers.models import Event, Pulse, Run, Source, Trigger
 
 
 def test_a_token_is_printed_once_and_stored_as_a_hash(ann, capsys):
@@ -102,3 +104,33 @@ def test_each_delivery_has_its_own_id_and_number(db):
     first, second = (samples.SAMPLES["github-issue"].make(samples.next_number()) for _ in range(2))
     assert first[0]["X-GitHub-Delivery"] != second[0]["X-GitHub-Delivery"]
     assert first[1]["issue"]["number"] != second[1]["issue"]["number"]
+
+
+def test_a_schedule_is_rung_by_hand(db, capsys):
+    tour.first_start(bare=False)
+    call_command("fire", "daily")
+    seq = Event.objects.get(type="daily.fired").pk
+    assert capsys.readouterr().out == f"E-{seq}  http://127.0.0.1:8000/events/{seq}\n"
+    assert Run.objects.filter(handler="daily-report", event=seq).exists()
+
+
+def test_a_schedule_that_is_none_is_refused_by_name(db):
+    tour.first_start(bare=False)
+    with pytest.raises(CommandError, match="no schedule 'github' is switched on; there are: daily"):
+        call_command("fire", "github")
+
+
+def test_tick_is_one_round(db):
+    tour.first_start(bare=False)
+    call_command("tick", once=True)
+    assert Pulse.age("tick") is not None
+    with pytest.raises(CommandError, match="--once"):
+        call_command("tick")
+
+
+def test_listen_ticks_when_nobody_else_does(db):
+    listener = listen.Command()
+    listener.began = time.monotonic() - 60
+    assert listener.help_out(helping=False)
+    assert Pulse.age("tick") < 10
+    assert not listener.help_out(helping=True)

@@ -1,4 +1,4 @@
-"""`manage.py fire SLUG`: ring a schedule once, now; what a Kubernetes CronJob calls when nothing may stay resident."""
+"""`manage.py fire SLUG`: ring a schedule now, whatever its slots say."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -8,24 +8,20 @@ from django.core.management.base import BaseCommand, CommandError
 
 from project import health
 from triggers import fire
-from triggers.errors import QueueFull
 from triggers.models import Source
 
 
 class Command(BaseCommand):
-    help = "Ring a schedule once, now, whatever its plan says; prints the event's number and link."
+    help = "Ring a schedule source once, now, and print the event's number and link."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("slug", help="the schedule source")
+        parser.add_argument("slug")
 
     def handle(self, *, slug: str, **_: Any) -> None:
         health.require_migrated()
         source = Source.objects.open().filter(slug=slug, kind="schedule").first()
         if source is None:
-            known = ", ".join(Source.objects.open().filter(kind="schedule").values_list("slug", flat=True)) or "none"
-            raise CommandError(f"there is no open schedule {slug!r}; open schedules: {known}")
-        try:
-            event = fire.fire(source)
-        except QueueFull as full:
-            raise CommandError(full.detail) from full
-        self.stdout.write(f"E-{event} {settings.BASE_URL}/events/{event}")
+            there = ", ".join(Source.objects.open().filter(kind="schedule").values_list("slug", flat=True))
+            raise CommandError(f"no schedule {slug!r} is switched on; there are: {there or 'none'}")
+        seq = fire.fire(source)
+        self.stdout.write(f"E-{seq}  {settings.BASE_URL}/events/{seq}")
