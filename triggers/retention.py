@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from project.lib import clock
-from triggers.models import Event, Refusal, Run, Seen, Source
+from triggers.models import Event, Refusal, Run, ScheduleFire, Seen, Source
 
 PIECE = 500  # rows a transaction
 REFUSALS_FOR = timedelta(days=7)
@@ -20,6 +20,7 @@ def prune() -> dict[str, int]:
     return {
         "seen": remove(Seen.objects.filter(until__lt=now)),
         "refusals": remove(Refusal.objects.filter(at__lt=now - REFUSALS_FOR)) + prune_many_refusals(),
+        "slots": remove(fired_slots(now)),
         "credentials": empty_credentials(now),
         "payloads": empty_payloads(now),
     }
@@ -31,6 +32,12 @@ def remove(rows: "models.QuerySet[models.Model]") -> int:
         rows.model._default_manager.filter(pk__in=ids).delete()
         removed += len(ids)
     return removed
+
+
+def fired_slots(now: datetime) -> "models.QuerySet[ScheduleFire]":
+    """Slots of schedules whose events are past the keeping time; what was cut short is still rung."""
+    cut_short = models.Q(outcome="fired", event=None)
+    return ScheduleFire.objects.filter(fired_at__lt=now - timedelta(days=settings.RETENTION_DAYS)).exclude(cut_short)
 
 
 def prune_many_refusals() -> int:

@@ -74,7 +74,9 @@ class EventRow(Schema):
 
 
 class EventOut(EventRow):
-    """`data`, `raw` (base64), `headers` and the details of outcomes are null without the right to see payloads."""
+    """`data`, `raw` (base64), `headers` and the details of outcomes are null without the right to see payloads.
+
+    From `pruned_at` on the payload is gone for everybody."""
 
     data: Any = None
     raw: str | None = None
@@ -85,6 +87,7 @@ class EventOut(EventRow):
     runs: list[int]
     repeats: list[dict[str, Any]]
     emitted_by: int | None
+    pruned_at: Moment | None = None
 
     @classmethod
     def of(cls, event: Event, *, payload: bool) -> dict[str, Any]:
@@ -100,6 +103,7 @@ class EventOut(EventRow):
             "runs": list(event.runs.order_by("pk").values_list("pk", flat=True)),
             "repeats": [{"id": row.pk, "at": row.at, "reason": row.reason} for row in repeats],
             "emitted_by": event.emitted_by,
+            "pruned_at": event.pruned_at,
         }
 
 

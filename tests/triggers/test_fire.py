@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from project.lib import clock
-from triggers import configure, fire
+from triggers import configure, fire, retention
 from triggers.models import Event, ScheduleFire, Source
 from triggers.sources.schedule import iso
 
@@ -244,3 +244,18 @@ def test_the_command_names_the_schedules_there_are() -> None:
     schedule()
     with pytest.raises(CommandError, match="open schedules: report"):
         call_command("fire", "nightly")
+
+
+@pytest.mark.django_db
+def test_old_slots_are_forgotten_and_what_was_cut_short_is_not(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:10")
+    source = schedule()
+    old = clock.now() - timedelta(days=settings.RETENTION_DAYS + 1)
+    kept = [
+        ScheduleFire.objects.create(source=source, fire_at=old, fired_at=old),
+        ScheduleFire.objects.create(source=source, fire_at=clock.now(), fired_at=clock.now(), event=1),
+    ]
+    ScheduleFire.objects.create(source=source, fire_at=old - timedelta(hours=1), fired_at=old, event=2)
+    ScheduleFire.objects.create(source=source, fire_at=old - timedelta(hours=2), fired_at=old, outcome="missed")
+    assert retention.prune()["slots"] == 2
+    assert list(ScheduleFire.objects.order_by("pk")) == kept
