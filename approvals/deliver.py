@@ -91,7 +91,7 @@ def call(attempt: Attempt) -> Outcome:
     action = attempt.action
     try:
         kind = kinds.named(action.kind)
-        typed = kind.read(action.arguments)
+        typed = kind.read(action.sent_arguments)
         if action.is_practice:
             return Outcome("delivered", PracticeItem.objects.all().deliver(action, kind, typed, attempt.key_sent))
         return Outcome("delivered", kind.deliver(far_of(action, kind), typed, attempt.key_sent))

@@ -59,7 +59,7 @@ def find(action: Action, kind: kinds.Kind, keys: list[str]) -> dict[str, Any] | 
         return PracticeItem.objects.all().probe(action, keys)
     if kind.probe is None:
         raise OutcomeUnknown
-    return kind.probe(far_of(action, kind), kind.read(action.arguments), keys)
+    return kind.probe(far_of(action, kind), kind.read(action.sent_arguments), keys)
 
 
 def record_found(action: Action, result: dict[str, Any]) -> None:

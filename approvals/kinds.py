@@ -56,6 +56,7 @@ class Kind:
     preview: Callable[[Any], list[dict[str, str]]]
     pretend: Callable[[Any, int], Result]  # what a practice connection answers for item number n
     probe: Callable[[Far, Any, list[str]], Result | None] | None = None
+    hides: bool = False  # may arguments hold credentials, which must not be stored in clear?
     version: int = 1
     timeout: timedelta = CALL_TIMEOUT
     window: timedelta = RESEND_WINDOW

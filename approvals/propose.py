@@ -10,13 +10,14 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
-from approvals import kinds, policy, requesters
+from approvals import hiding, kinds, policy, requesters
 from approvals.errors import Drifted, KeyTaken, NotValid, Rejected
 from approvals.frozen import envelope, readable
 from approvals.models import Act, Action, Connection
 from approvals.models.action import Status
 from approvals.settle import lock, settle, show
 from approvals.tiers import Tier
+from project.lib import crypto
 from triggers.durable import Durable
 from triggers.errors import Permanent
 from triggers.models import Audit, Run
@@ -36,7 +37,8 @@ class Wish:
     kind: kinds.Kind
     connection: Connection
     typed: Any
-    arguments: dict[str, Any]
+    arguments: dict[str, Any]  # as they are shown
+    hidden: list[tuple[hiding.Place, str]]
     key: str | None
     reason: str
     evidence: list[dict[str, Any]]
@@ -58,9 +60,10 @@ class Wish:
         try:
             typed = sort.read(arguments)
             plain = typed.model_dump(mode="json", by_alias=True, exclude_none=True)
-            checked = (checked_key(key), as_evidence(evidence), how_long(expires))
+            shown, hidden = hiding.hide(plain) if sort.hides else (plain, [])
+            checked = (checked_key(key), readable(reason), as_evidence(evidence), how_long(expires))
             to = Connection.objects.all().named(sort.system, connection or "")
-            wish = cls(sort, to, typed, plain, checked[0], readable(reason), checked[1], checked[2])
+            wish = cls(sort, to, typed, shown, hidden, *checked)
             wish.freeze()
         except NotValid as error:
             raise Permanent(error.detail) from error
@@ -214,6 +217,7 @@ def insert(run: Run, step: str, wish: Wish, key: str, now: datetime) -> Action:
         status=Status.AWAITING if waits else Status.APPROVED,
         title=wish.kind.headline(wish.typed),
         canonical=text,
+        sealed_arguments=crypto.seal(wish.hidden),
         digest=digest,
         proposal_digest=digest,
         connection=wish.connection,

@@ -258,7 +258,7 @@ GITHUB_CREATE_PR = register(
         probe=find_pull,
         title=lambda wish: f"Open a pull request in {wish.repo}: {wish.title}",
         preview=preview_pull,
-        pretend=lambda wish, number: {"number": number, "url": f"/practice#item-{number}", "branch": ""},
+        pretend=lambda wish, number: {"number": number, "url": f"/practice#item-{number}"},
         reversible="Close the pull request and delete its branch; nothing is merged.",
         blast_radius="everybody who watches the repository",
     )

@@ -19,7 +19,8 @@ QUIET = ("GET", "HEAD", "OPTIONS")
 
 
 class HttpRequest(Arguments):
-    """`json` and `body` exclude each other. Credentials belong into the connection's secrets, one a header."""
+    """`json` and `body` exclude each other. Credentials belong into the connection's secrets, one a header; those
+    in named places here (headers, query, members of `json`) are hidden, those inside `body` cannot be."""
 
     method: Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"] = "POST"
     url: str = Field(min_length=1, max_length=4000)
@@ -102,6 +103,7 @@ HTTP_REQUEST = register(
         system="http",
         tier=Tier.MEDIUM,
         safety="keyed",
+        hides=True,
         arguments=HttpRequest,
         deliver=deliver,
         title=lambda asked: f"{asked.method.capitalize()} to {asked.host}",

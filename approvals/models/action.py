@@ -8,9 +8,10 @@ from django.conf import settings
 from django.db import models
 from django.db.models import CheckConstraint, Exists, F, OuterRef, Q, UniqueConstraint
 
+from approvals import hiding
 from approvals.models.connection import Connection
 from approvals.tiers import Tier
-from project.lib import canonical
+from project.lib import canonical, crypto
 from project.lib.states import Moves, Stateful
 from triggers.models import Run, Switch
 
@@ -121,6 +122,7 @@ class Action(Stateful):
     canonical = (
         models.TextField()
     )  # RFC 8785 text of {kind, kind_version, connection, connection_version, arguments, preconditions}
+    sealed_arguments = models.TextField(blank=True, default="")  # of [[place, value]]: what the text only marks
     digest = models.CharField(max_length=80)
     revision = models.PositiveIntegerField(default=1)
     proposal_digest = models.CharField(max_length=80)  # of revision 1: drift is compared with it
@@ -216,6 +218,11 @@ class Action(Stateful):
         """The frozen arguments, read from the bytes that will be delivered."""
         arguments: dict[str, Any] = self.envelope["arguments"]
         return arguments
+
+    @property
+    def sent_arguments(self) -> dict[str, Any]:
+        """The same with what is hidden in it put back; only a delivery reads them. Raises Unreadable, Refused."""
+        return hiding.reveal(self.arguments, crypto.unseal(self.sealed_arguments) or [])
 
     @property
     def is_intact(self) -> bool:

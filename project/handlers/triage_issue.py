@@ -82,12 +82,11 @@ def prepare(issue: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
     found = github_file(issue["repo"], plan["path"], issue["base"], made_up=made_up)
     if found is not None and plan["wrong"] in found:
         count = found.count(plan["wrong"])
+        often = "once" if count == 1 else f"{count} times"
         return {
             "path": plan["path"],
             "content": found.replace(plan["wrong"], plan["right"]),
-            "checks": [
-                {"text": f"“{plan['wrong']}” stands {count} times in {plan['path']}", "for": count == 1 or None}
-            ],
+            "checks": [{"text": f"“{plan['wrong']}” stands {often} in {plan['path']}", "for": count == 1 or None}],
         }
     missing = f"“{plan['wrong']}” was not found in {plan['path']}"
     note = f"# Issue #{issue['number']}: {issue['title']}\n\n{plan['why']}\n\n{issue['text']}\n"
