@@ -1,6 +1,5 @@
 """A slot of a schedule makes one event, whoever ticks, whatever was missed, however it is edited or paused."""
 
-import io
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from threading import Barrier, Thread
@@ -8,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.management import CommandError, call_command
 from django.db import connections
 
 from project.lib import clock
@@ -228,22 +226,6 @@ def test_two_ticks_at_once_give_one_event_for_each_slot(set_clock: Callable[[str
     assert sum(rung) == 3
     assert slots() == ["02:10", "02:20", "02:30"]
     assert not Event.objects.filter(duplicates__gt=0).exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_command_fires_and_says_which_event_that_made() -> None:
-    schedule()
-    said = io.StringIO()
-    call_command("fire", "report", stdout=said)
-    event = Event.objects.get()
-    assert said.getvalue().split() == [f"E-{event.pk}", f"{settings.BASE_URL}/events/{event.pk}"]
-
-
-@pytest.mark.django_db
-def test_the_command_names_the_schedules_there_are() -> None:
-    schedule()
-    with pytest.raises(CommandError, match="open schedules: report"):
-        call_command("fire", "nightly")
 
 
 @pytest.mark.django_db
