@@ -105,7 +105,7 @@ class Supervisor:
         rest = b""
         while chunk := await stream.read(65536):
             *whole, rest = (rest + chunk).split(b"\n")
-            for line in whole:
+            for line in filter(bytes.strip, whole):
                 self.say(name, line.decode(errors="replace"))
         if rest:
             self.say(name, rest.decode(errors="replace"))
