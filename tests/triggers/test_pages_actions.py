@@ -8,6 +8,7 @@ from django.urls import reverse
 from tests import builders
 from tests.triggers.desk import furnish
 from triggers.models import Audit, Run, Wait
+from triggers.views import lists
 
 
 @pytest.fixture
@@ -180,3 +181,16 @@ def test_a_refused_delivery_that_still_proves_nothing_stays_refused(desk, operat
     assert answer.status_code == 200
     refusal.refresh_from_db()
     assert refusal.admitted_at is None
+
+
+def test_words_are_looked_for_in_the_newest_rows_and_a_number_anywhere(desk, operator, monkeypatch):
+    monkeypatch.setattr(lists, "REACH", 3)
+    old = builders.event(type="very.old")
+    for number in range(5):
+        builders.event(subject=f"new/{number}")
+    by_words = operator.get(f"{reverse('events')}?q=very.old")
+    assert by_words.context["list"].rows == []
+    assert "Looked through the newest 3" in by_words.content.decode()
+    assert [row.pk for row in operator.get(f"{reverse('events')}?q=E-{old.pk}").context["list"].rows] == [old.pk]
+    narrowed = operator.get(f"{reverse('events')}?q=very.old&source=github")
+    assert [row.pk for row in narrowed.context["list"].rows] == [old.pk]

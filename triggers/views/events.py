@@ -15,7 +15,7 @@ from project.people.roles import can
 from triggers import redrive
 from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
 from triggers.models.event import EventQuerySet
-from triggers.views.lists import Filters, choices, listing
+from triggers.views.lists import Filters, choices, found_by, listing
 from triggers.views.who import who
 
 FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
@@ -54,14 +54,10 @@ def wanted(rows: EventQuerySet, filters: Filters) -> EventQuerySet:
         rows = rows.filter(received_at__gte=since)
     if until := filters.time("until"):
         rows = rows.filter(received_at__lt=until)
-    return rows.filter(about(words)) if (words := filters.one("q")) else rows
-
-
-def about(words: str) -> Q:
-    """A number (`E-17`, `17`), or a part of type, subject or the sender's id."""
-    number = words.upper().removeprefix("E-")
-    found = Q(type__icontains=words) | Q(subject__icontains=words) | Q(ce_id__icontains=words)
-    return found | Q(pk=int(number)) if number.isascii() and number.isdigit() and len(number) < 19 else found
+    if words := filters.one("q"):
+        about = Q(type__icontains=words) | Q(subject__icontains=words) | Q(ce_id__icontains=words)
+        rows = found_by(about, rows, filters, prefix="E-")
+    return rows
 
 
 def type_like(pattern: str) -> Q:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
@@ -14,6 +14,7 @@ from project.lib import clock
 
 SIZE = 50  # rows a page starts with, and how many "Load 50 more" adds
 LONGEST = 500  # rows on one page; older ones are on the next
+REACH = 100_000  # rows a search by words reads
 COUNTED = 10_000  # above it a list says "10,000+"
 SPANS = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 PAGING = ("rows", "after")
@@ -148,6 +149,25 @@ def listing(rows: QuerySet[Any], everything: QuerySet[Any], filters: Filters) ->
         newest=filters.address(after=None, rows=None) if after else "",
         filters=filters,
     )
+
+
+def found_by(words: Q, rows: QuerySet[Any], filters: Filters, *, prefix: str) -> QuerySet[Any]:
+    """The rows with the number that was asked for, or with its words in them.
+
+    Words alone are looked for in the newest REACH rows only, and the page says so."""
+    number = filters.one("q").upper().removeprefix(prefix)
+    if number.isascii() and number.isdigit() and len(number) < 19:
+        return rows.filter(Q(pk=int(number)) | words & reach(rows, filters))
+    return rows.filter(words & reach(rows, filters))
+
+
+def reach(rows: QuerySet[Any], filters: Filters) -> Q:
+    narrowed = any(filters.many(name) for name in filters.names if name != "q")
+    newest = 0 if narrowed else rows.order_by("-pk").values_list("pk", flat=True).first() or 0
+    if newest <= REACH:
+        return Q()
+    filters.notes.append(f"Looked through the newest {REACH:,}. Choose a source, state or time to look further back.")
+    return Q(pk__gt=newest - REACH)
 
 
 def whole(filters: Filters, name: str) -> int:

@@ -17,7 +17,7 @@ from project.people.roles import can
 from triggers import redrive
 from triggers.models import Run, Step, Switch, Trigger, Wait
 from triggers.models.run import RunQuerySet, Status
-from triggers.views.lists import Filters, choices, listing
+from triggers.views.lists import Filters, choices, found_by, listing
 from triggers.views.steps import chosen_of, log_of, rows_of
 from triggers.views.story import Facts, now_of, summary, waited
 from triggers.views.timeline import timeline
@@ -61,9 +61,8 @@ def wanted(rows: RunQuerySet, filters: Filters) -> RunQuerySet:
     if until := filters.time("until"):
         rows = rows.filter(queued_at__lt=until)
     if words := filters.one("q"):
-        number = words.upper().removeprefix("R-")
-        found = Q(handler__icontains=words) | Q(event__type__icontains=words) | Q(event__subject__icontains=words)
-        rows = rows.filter(found | Q(pk=int(number)) if number.isdigit() and len(number) < 19 else found)
+        about = Q(handler__icontains=words) | Q(event__type__icontains=words) | Q(event__subject__icontains=words)
+        rows = found_by(about, rows, filters, prefix="R-")
     return rows
 
 
