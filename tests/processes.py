@@ -147,6 +147,10 @@ class Desk:
         assert found, self.log
         return found.group(1)
 
+    def tell(self, lines: int = 150) -> None:
+        """Print the end of the log: pytest shows it beneath a failure."""
+        print("\n".join(self.log.splitlines()[-lines:]))
+
     def is_ready(self) -> bool:
         if self.process and self.process.poll() is not None:
             raise AssertionError(f"the desk ended with {self.process.returncode}")
@@ -205,7 +209,7 @@ class Desk:
 
 @contextlib.contextmanager
 def desk(database_url: str = "", *, quick: bool = True, **settings: str) -> Iterator[Desk]:
-    """A desk that is not started yet. Its lines are printed when the block fails."""
+    """A desk that is not started yet."""
     folder = Path(tempfile.mkdtemp(prefix="nd-", dir="/tmp"))  # a socket's path must stay short
     given = (QUICK if quick else {}) | settings
     if PREPARED.exists():
@@ -213,10 +217,6 @@ def desk(database_url: str = "", *, quick: bool = True, **settings: str) -> Iter
     made = Desk(folder, postgres.free_port(), given, fresh_database(database_url) if database_url else "")
     try:
         yield made
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            print("\n".join(made.log.splitlines()[-150:]))
-        raise
     finally:
         made.end()
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,87 @@
+"""kill -9 wherever it hurts most: the story still ends with one pull request and one comment at the far side."""
+
+import httpx
+import pytest
+
+from tests.chaos.conftest import SlowGitHub, connect
+from tests.processes import Desk
+from tests.recorder import Recorder
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+
+
+def test_killed_in_every_call_that_others_can_see(shop: Desk, github: SlowGitHub, far_side: Recorder) -> None:
+    ann = begin(shop, far_side)
+    github.hold("/pulls")
+    approve(ann, awaiting(shop, ann))
+
+    assert github.held.wait(30), "the pull request was made, its answer is still under way"
+    kill_all(shop, "desk")
+    github.let_go()
+    shop.until(lambda: status_of(shop, "github.create_pr") != "delivering", seconds=60)
+    github.hold("/comments")
+
+    assert github.held.wait(90), "the comment was made, its answer is still under way"
+    kill_all(shop, "worker")
+    github.let_go()
+    shop.until(lambda: ended(shop), seconds=90)
+
+    assert shop.rows("SELECT status FROM triggers_run") == [("succeeded",)]
+    assert (len(github.pulls), len(github.comments)) == (1, 1)
+    assert statuses(shop) == {"github.create_pr": "delivered", "github.comment": "delivered"}
+
+
+def test_killed_over_and_over_from_the_first_moment(shop: Desk, github: SlowGitHub, far_side: Recorder) -> None:
+    ann = begin(shop, far_side)
+    shop.kill_pool("worker")
+    action = awaiting(shop, ann)
+    shop.kill("worker")
+    shop.kill_pool("desk")
+    approve(ann, action)
+    shop.kill("desk")
+    shop.kill_pool("worker")
+    shop.until(lambda: ended(shop), seconds=90)
+
+    assert shop.rows("SELECT status FROM triggers_run") == [("succeeded",)]
+    assert (len(github.pulls), len(github.comments)) == (1, 1)
+
+
+def begin(shop: Desk, far_side: Recorder) -> httpx.Client:
+    """An open desk whose GitHub is the recording server, and one delivery for it."""
+    shop.start()
+    connect(shop, far_side)
+    client = shop.token("read", "decide")
+    shop.manage("ring", "github-issue")
+    return client
+
+
+def awaiting(shop: Desk, ann: httpx.Client) -> dict:
+    """The action that waits for a nod."""
+    shop.until(lambda: shop.count("approvals_action", "status = 'awaiting'"), seconds=60)
+    number = shop.rows("SELECT id FROM approvals_action WHERE status = 'awaiting'")[0][0]
+    return dict(ann.get(f"/api/v1/actions/{number}").raise_for_status().json())
+
+
+def approve(ann: httpx.Client, action: dict) -> None:
+    """A yes; it goes out when its ten seconds of take-back are over."""
+    said = {"verdict": "approve", "digest": action["digest"], "revision": action["revision"]}
+    answer = ann.post(f"/api/v1/actions/{action['id']}/decisions", json=said)
+    assert answer.status_code == 201, answer.text
+
+
+def kill_all(shop: Desk, name: str) -> None:
+    """First those that do the work, so that none of them hears the answer that comes now."""
+    assert shop.kill_pool(name)
+    shop.kill(name)
+
+
+def statuses(shop: Desk) -> dict[str, str]:
+    return dict(shop.rows("SELECT kind, status FROM approvals_action"))
+
+
+def status_of(shop: Desk, kind: str) -> str | None:
+    return statuses(shop).get(kind)
+
+
+def ended(shop: Desk) -> bool:
+    return shop.count("triggers_run", "finished_at IS NOT NULL") == 1
