@@ -11,6 +11,7 @@ from pydantic import Field
 
 from approvals import decide, policy, schemas
 from approvals.models import Action, Connection
+from approvals.reach import check_address
 from approvals.tiers import Tier
 from project.lib import crypto
 from project.lib.live import changed
@@ -130,6 +131,7 @@ def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)
     fields = body.dict(exclude={"secrets"})
+    check_address(body.config)
     with transaction.atomic():
         if Connection.objects.filter(slug=body.slug).exists():
             raise SlugTaken(slug=body.slug)
@@ -145,6 +147,7 @@ def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
 def change_connection(request: HttpRequest, slug: str, body: schemas.ConnectionPatch) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)
+    check_address(body.config)
     with transaction.atomic():
         row = found(Connection.objects.kept().select_for_update(), slug=slug)
         if row.version != body.version:

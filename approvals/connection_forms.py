@@ -4,7 +4,9 @@ from typing import Any
 
 from django import forms
 
+from approvals.errors import NotValid
 from approvals.models import Connection
+from approvals.reach import check_address
 from triggers.forms.fields import DeskForm, LinesField, ShortNameField
 
 SYSTEMS = {
@@ -58,6 +60,14 @@ class GitHubForm(ConnectionForm):
     token = forms.CharField(
         label="Token", required=False, max_length=1000, help_text=KEPT, widget=forms.PasswordInput(attrs=MONO)
     )
+
+    def clean_api_url(self) -> str:
+        address: str = self.cleaned_data["api_url"]
+        try:
+            check_address({"api_url": address})
+        except NotValid as refusal:
+            raise forms.ValidationError(refusal.detail) from None
+        return address
 
     def config(self) -> dict[str, Any]:
         address = self.cleaned_data["api_url"].rstrip("/")

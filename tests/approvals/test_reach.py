@@ -1,0 +1,27 @@
+"""An address on the inside of the network is refused when a connection is saved, not only when it is called."""
+
+import pytest
+from django.test import override_settings
+
+from approvals.errors import NotValid
+from approvals.reach import check_address
+
+
+@pytest.mark.parametrize(
+    "url", ["http://169.254.169.254/", "http://[::ffff:7f00:1]/", "http://u:p@127.0.0.1/", "ftp://x/"]
+)
+def test_an_inner_address_is_refused(url):
+    with pytest.raises(NotValid) as refusal:
+        check_address({"api_url": url})
+    assert refusal.value.facts == {"field": "api_url"}
+    assert url not in refusal.value.detail
+
+
+def test_what_the_operator_named_is_allowed():
+    with override_settings(EGRESS_ALLOW=["127.0.0.1"]):
+        check_address({"api_url": "http://127.0.0.1:9000"})
+
+
+@pytest.mark.parametrize("config", [None, {}, {"api_url": ""}, {"api_url": "https://ghe.invalid/api/v3"}])
+def test_no_address_and_an_unknown_name_are_taken(config):
+    check_address(config)
