@@ -79,7 +79,10 @@ class Gate:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        return self.get_response(request)
+        response = self.get_response(request)
+        if request.user.is_authenticated and not request.path_info.startswith(OWN_RULES):
+            response.headers.setdefault("Cache-Control", "no-store")  # a stale card is worse than none
+        return response
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponseBase | None:
         """The answer instead of the page; None lets the page answer."""

@@ -112,6 +112,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
+CSRF_FAILURE_VIEW = "project.views.stale_form"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
@@ -168,3 +169,5 @@ CELERY_TASK_ROUTES = {"triggers.tasks.advance": {"queue": "runs"}}
 CELERY_TIMEZONE = "UTC"
 CELERY_ENABLE_UTC = True
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+
+UNFOLD = {"SITE_TITLE": "Nightdesk", "SITE_HEADER": "Nightdesk", "SITE_URL": "/"}

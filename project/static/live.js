@@ -125,7 +125,7 @@
     const was = root.dataset.conn;
     root.dataset.conn = name;
     document.querySelectorAll('[data-conn]').forEach(el => { el.dataset.state = name; });
-    if (name !== 'live' && !lostAt) lostAt = new Date();
+    if (name !== 'live' && !lostAt) lostAt = new Date(heard || Date.now());
     if (name === 'live') lostAt = null;
     if (was !== name) document.dispatchEvent(new CustomEvent('nightdesk:conn', {detail: {name, lostAt}}));
   }

@@ -35,9 +35,7 @@ def fresh(desk):
 def test_a_window_opens_and_takes_nothing_in(model, fresh):
     assert fresh.get(address(model, "changelist")).status_code == 200
     assert fresh.post(address(model, "add"), {}).status_code == 403
-    assert fresh.post(
-        address(model, "changelist"), {"action": "delete_selected", "_selected_action": "1"}
-    ).status_code in (302, 403)
+    assert b"delete_selected" not in fresh.get(address(model, "changelist")).content
 
 
 def test_a_row_can_be_read_but_neither_changed_nor_deleted(fresh):
@@ -45,6 +43,7 @@ def test_a_row_can_be_read_but_neither_changed_nor_deleted(fresh):
     assert fresh.get(address(Run, "change", run.pk)).status_code == 200
     assert fresh.post(address(Run, "change", run.pk), {"status": "succeeded"}).status_code == 403
     assert fresh.post(address(Run, "delete", run.pk), {"post": "yes"}).status_code == 403
+    fresh.post(address(Run, "changelist"), {"action": "delete_selected", "_selected_action": run.pk, "post": "yes"})
     run.refresh_from_db()
     assert run.status == "queued"
 

@@ -100,7 +100,7 @@ def test_who_was_made_inactive_is_out_at_once(ann, sign_in):
     assert client.get("/").status_code == 302
 
 
-def test_only_operators_ring_the_desk(sign_in):
+def test_only_operators_ring_the_desk(db, sign_in):
     viewer = sign_in(person("vic", roles.VIEWER))
     answer = viewer.post("/test-delivery")
     assert answer.status_code == 403
@@ -123,3 +123,14 @@ def test_single_keys_can_be_turned_off(ann, sign_in):
     client = sign_in(ann)
     client.post("/settings", {"time_zone": "", "theme": ""})
     assert 'data-keys="off"' in client.get("/").content.decode()
+
+
+def test_pages_are_not_kept_by_the_browser(ann, sign_in):
+    assert "no-store" in sign_in(ann).get("/approvals")["Cache-Control"]
+
+
+def test_a_form_from_before_the_sign_in_is_explained(ann):
+    client = Client(enforce_csrf_checks=True)
+    answer = enter(client, "ann", PASSWORD)
+    assert answer.status_code == 403
+    assert "This form is too old" in answer.content.decode()
