@@ -13,7 +13,6 @@ from triggers import ingest, store
 from triggers.dialect import Dialect, Postgres
 from triggers.errors import QueueFull
 from triggers.ingest import ConfigChanged
-from triggers.models import Event
 from triggers.routing import Table
 from triggers.store import Member
 
@@ -31,8 +30,8 @@ class Writer(Protocol):
     async def close(self) -> None: ...
 
 
-class NotThere(DatabaseError):
-    """What was committed could not be read back."""
+class Unconfirmed(Exception):
+    """The commit went through, or may have, but could not be read back: nobody writes it a second time."""
 
 
 class SqliteWriter:
@@ -54,6 +53,8 @@ class SqliteWriter:
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) and "busy" not in str(error):
                 raise DatabaseError(str(error)) from error
+            for member in members:
+                ingest.fresh_start(member)
             await asyncio.to_thread(self.wait_and_commit, members, version)
         except sqlite3.Error as error:
             raise DatabaseError(str(error)) from error
@@ -77,11 +78,10 @@ class SqliteWriter:
             if db.in_transaction:
                 cursor.execute("ROLLBACK")
             raise
-        ids = sorted({member.seq for member in members})
-        marks = ", ".join("?" * len(ids))
-        if cursor.execute(f"SELECT count(*) FROM triggers_event WHERE id IN ({marks})", ids).fetchone()[0] != len(ids):
-            raise NotThere("the events were not there after the commit")
-        store.note_waits(Dialect(cursor, "?"), members)
+        try:
+            read_back(Dialect(cursor, "?"), members)
+        except sqlite3.Error as error:
+            raise Unconfirmed(str(error)) from error
 
     async def version(self) -> int:
         row = self.quick.execute(VERSION).fetchone()
@@ -104,11 +104,11 @@ class ThreadWriter:
         connection.close_if_unusable_or_obsolete()
         with transaction.atomic(), connection.cursor() as cursor:
             write_members(Postgres(cursor), members, version)
-        ids = {member.seq for member in members}
-        if Event.objects.filter(pk__in=ids).count() != len(ids):
-            raise NotThere("the events were not there after the commit")
-        with connection.cursor() as cursor:
-            store.note_waits(Postgres(cursor), members)
+        try:
+            with connection.cursor() as cursor:
+                read_back(Postgres(cursor), members)
+        except DatabaseError as error:
+            raise Unconfirmed(str(error)) from error
 
     async def version(self) -> int:
         return await asyncio.get_running_loop().run_in_executor(self.thread, self.read_version)
@@ -131,6 +131,14 @@ def write_members(db: Dialect, members: Sequence[Member], version: int) -> None:
     now = db.now()
     store.write(db, members, now)
     store.count_duplicates(db, members)
+
+
+def read_back(db: Dialect, members: Sequence[Member]) -> None:
+    """Nothing is answered that is not there; in the same look, who waits for it."""
+    ids = sorted({member.seq for member in members})
+    if db.rows(f"SELECT count(*) FROM triggers_event WHERE id IN ({store.marks(len(ids))})", ids)[0][0] != len(ids):
+        raise Unconfirmed("the events were not there after the commit")
+    store.note_waits(db, members)
 
 
 @dataclass(slots=True)
@@ -174,6 +182,8 @@ class GroupCommit:
             await self.writer.write([member for request in batch for member in request.members], newest)
         except ConfigChanged as changed:
             settle(batch, changed)
+        except Unconfirmed as error:
+            settle(batch, full(error))
         except DatabaseError as error:
             await self.alone(batch, newest, error)
         except BaseException as error:
@@ -193,12 +203,16 @@ class GroupCommit:
                 await self.writer.write(request.members, version)
             except ConfigChanged as changed:
                 settle([request], changed)
-            except DatabaseError as again:
-                full = QueueFull("The database does not take events right now.")
-                full.__cause__ = again
-                settle([request], full)
+            except (DatabaseError, Unconfirmed) as again:
+                settle([request], full(again))
             else:
                 settle([request], None)
+
+
+def full(cause: Exception) -> QueueFull:
+    answer = QueueFull("The database does not take events right now.")
+    answer.__cause__ = cause
+    return answer
 
 
 def settle(batch: list[Request], error: BaseException | None) -> None:

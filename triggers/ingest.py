@@ -70,6 +70,9 @@ def fresh_start(member: Member) -> None:
     member.status, member.reason, member.runs = "accepted", "", []
     for told in member.route.outcomes:
         told.pop("run", None)
+        if told["outcome"] == "skipped":
+            told["outcome"] = "matched"
+            del told["detail"]
 
 
 def write(members: Sequence[Member], known: Table) -> None:
@@ -150,6 +153,7 @@ def match_one(event_id: int) -> bool:
     known = routing.table()
     member = Member(event, routing.route(event, known, at_door=False), seq=event.pk)  # type: ignore[arg-type]
     with transaction.atomic(), connection.cursor() as cursor:
+        store.lock_triggers(dialect(cursor), member.route.matched)  # before the event, as everywhere
         held = Event.objects.select_for_update(of=("self",)).filter(pk=event_id, status="accepted")
         if not held.values_list("pk", flat=True).first() or ConfigVersion.current() != known.version:
             return False

@@ -89,7 +89,7 @@ def claims_of(db: Dialect, wanted: Wanted, now: datetime) -> list[list[Any]]:
 
 
 def name_firsts(db: Dialect, wanted: Wanted, taken: set[Key]) -> None:
-    """Name the first event of every lost key; the other keys of that delivery point to it too."""
+    """Name the first event of every lost key; what a repeat claimed beside them is free again."""
     lost = sorted(key for key in wanted if key not in taken)
     if not lost:
         return
@@ -99,8 +99,8 @@ def name_firsts(db: Dialect, wanted: Wanted, taken: set[Key]) -> None:
         if member.status != "duplicate":
             mark_duplicate(member, seq, ce_id or member.arrival.ce_id, reason)
     for key in sorted(taken):
-        if wanted[key][0].status == "duplicate":
-            db.run(f'UPDATE "{SEEN}" SET event = %s WHERE source_id = %s AND "key" = %s', [wanted[key][0].seq, *key])
+        if wanted[key][0].status == "duplicate":  # a repeat claims nothing: its other key may be a newcomer's own
+            db.run(f'DELETE FROM "{SEEN}" WHERE source_id = %s AND "key" = %s', list(key))
 
 
 def mark_duplicate(member: Member, seq: int, ce_id: str, reason: str) -> None:
@@ -132,14 +132,20 @@ def busy_limit(rule: Rule) -> dict[str, Any] | None:
     return limit if limit and limit.get("when_busy") == "skip" else None
 
 
+def lock_triggers(db: Dialect, rules: Iterable[Rule]) -> None:
+    """Hold the rows of the triggers that count their runs, in the order of their ids."""
+    for trigger_id in sorted({rule.trigger_id for rule in rules if busy_limit(rule)}):
+        db.rows(f"SELECT id FROM triggers_trigger WHERE id = %s{db.lock}", [trigger_id])
+
+
 def lock_limited(db: Dialect, rules: dict[int, Rule]) -> set[int]:
     """Ids of the triggers among `rules` that are at their limit; their rows stay locked until the commit."""
     full = set()
+    lock_triggers(db, rules.values())
     for trigger_id, rule in sorted(rules.items()):
         limit = busy_limit(rule)
         if limit is None:
             continue
-        db.rows(f"SELECT id FROM triggers_trigger WHERE id = %s{db.lock}", [trigger_id])
         held = WAITING_HELD if limit.get("waiting_counts") else HELD
         sql = f'SELECT count(*) FROM "{RUNS}" WHERE trigger_id = %s AND status IN ({marks(len(held))})'
         if db.rows(sql, [trigger_id, *held])[0][0] >= limit["limit"]:

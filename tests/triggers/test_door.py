@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import sqlite3
 from typing import Any
 
 import pytest
+from django.db import DatabaseError, connection
 
 from project.lib import crypto
 from tests import builders
@@ -71,7 +73,7 @@ def test_the_same_body_under_another_unsigned_id_is_a_repeat() -> None:
     [again] = deliver(github(ISSUE, id="d-2"))
     assert (again.status, again.json["seq"]) == (200, first.json["seq"])
     assert refusals() == [("same_body", 200)]
-    assert deliver(github({**ISSUE, "action": "closed"}, id="d-2"))[0].status == 200, "d-2 was claimed for the first"
+    assert deliver(github({**ISSUE, "action": "closed"}, id="d-2"))[0].status == 202, "a repeat claims nothing"
 
 
 def test_twenty_at_once_store_one_event() -> None:
@@ -208,3 +210,23 @@ def test_credentials_are_sealed_and_never_among_the_headers() -> None:
     event = Event.objects.get()
     assert "authorization" not in event.headers
     assert crypto.unseal(event.credentials) == {"authorization": "Bearer SECRET-123"}
+
+
+def test_an_error_after_the_commit_writes_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    builders.trigger("triage-issue")
+
+    def broken(*given: Any) -> None:
+        raise sqlite3.OperationalError("database is locked") if is_sqlite() else DatabaseError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("triggers.store.note_waits", broken)
+        answers = deliver(github(ISSUE), github({**ISSUE, "n": 2}, id="d-2"))
+    assert [answer.status for answer in answers] == [503, 503]
+    assert Event.objects.count() == 2
+    again = deliver(github(ISSUE), github({**ISSUE, "n": 2}, id="d-2"))
+    assert [answer.status for answer in again] == [200, 200]
+    assert (Event.objects.count(), Run.objects.count()) == (2, 2)
+
+
+def is_sqlite() -> bool:
+    return connection.vendor == "sqlite"
