@@ -1,0 +1,23 @@
+"""`python -m bench [door|start|decision|idle] [its options]`: one JSON line a figure; without a name, all of them."""
+
+import shutil
+import sys
+
+from bench import decision, door, idle, start
+
+FIGURES = {"door": door.main, "start": start.main, "decision": decision.main, "idle": idle.main}
+
+
+def main(arguments: list[str]) -> None:
+    name, options = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if name and name not in FIGURES:
+        raise SystemExit(f"bench: no figure {name!r}; there are: {', '.join(FIGURES)}")
+    if name in ("", "door") and shutil.which("wrk") is None:
+        raise SystemExit("bench: wrk is missing (on Debian and Ubuntu: apt-get install wrk)")
+    for figure in [FIGURES[name]] if name else FIGURES.values():
+        figure(options)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
