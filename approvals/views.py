@@ -1,5 +1,6 @@
 """The pages on which people decide: the inbox, one action, and what practice connections delivered."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -161,7 +162,7 @@ def onwards(request: HttpRequest, pk: int) -> str:
     return f"{reverse('action', args=[following.pk])}?{query}" if following else reverse("action", args=[pk])
 
 
-def attempted(request: HttpRequest, pk: int, verb: Any, done: str) -> HttpResponse:
+def attempted(request: HttpRequest, pk: int, verb: Callable[[Action], object], done: str) -> HttpResponse:
     """Call a door; say what happened, or on the card why not."""
     action = get_object_or_404(Action.objects.for_pages(), pk=pk)
     asked = clock.now()
@@ -172,6 +173,8 @@ def attempted(request: HttpRequest, pk: int, verb: Any, done: str) -> HttpRespon
     except ApprovalProblem as problem:
         action.refresh_from_db()
         return one(request, action, refusal=said(problem, asked), status=problem.http)
+    if action.tier == "high":
+        doors.use_up(request)
     messages.success(request, done)
     return redirect(where(request, pk))
 

@@ -96,13 +96,15 @@
       const gone = at;
       at = at.nextSibling;
       if (gone.nodeType === 1 && gone.contains(document.activeElement) && gone.hasAttribute('data-keep')) continue;
-      gone.remove();
+      if (!held || !keyOf(gone)) gone.remove();
     }
     if (old.hasAttribute('data-calm')) pill(old, held);
   }
 
   // New rows wait behind a pill while a pointer or the focus is in the list: nothing moves under the finger.
+  const keeping = new Set(); // lists that hold new rows back
   function pill(list, count) {
+    keeping[count ? 'add' : 'delete'](list);
     const button = document.querySelector(`[data-pill="${list.id}"]`);
     if (!button) return;
     button.hidden = !count;
@@ -117,7 +119,8 @@
     document.addEventListener('nightdesk:refreshed', () => list.setAttribute('data-calm', ''), {once: true});
   });
   document.addEventListener('pointerout', event => {
-    if (event.target.closest?.('[data-calm]') && document.querySelector('[data-pill]:not([hidden])')) { touch(); schedule(); }
+    const list = event.target.closest?.('[data-calm]');
+    if (keeping.has(list) && !list.contains(event.relatedTarget)) { touch(); schedule(); }
   });
 
   // ---- the socket ------------------------------------------------------------------------------------------------

@@ -1,0 +1,149 @@
+"""What people see while others decide: the truth, within a moment, and nothing they typed is lost."""
+
+import json
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.processes import Desk
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("team")]
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+def ask(shop: Desk, **fields: object) -> int:
+    """An action as `act()` freezes it, asked for by nobody here, about nothing that leaves the desk."""
+    return int(
+        shop.python(
+            f"""
+            import json
+            from datetime import timedelta
+            from approvals.models import Action, Connection
+            from project.lib import canonical, clock
+            now, fields = clock.now(), json.loads({json.dumps(json.dumps(fields))})
+            link = Connection.objects.get(system="github", practice=True)
+            arguments = {{"repo": "acme/shop", "number": 7, "body": "Thank you."}}
+            text = canonical.text({{"kind": "github.comment", "kind_version": 1, "connection": link.slug,
+                "connection_version": link.version, "arguments": arguments, "preconditions": {{}}}})
+            digest = canonical.digest_of_text(text)
+            given = dict(kind="github.comment", tier="medium", status="awaiting", title="Comment on acme/shop#7",
+                canonical=text, digest=digest, proposal_digest=digest, connection=link, key=f"k-{{now.timestamp()}}",
+                created_at=now, expires_at=now + timedelta(days=1), take_back_for=10, requester_chain=[])
+            print(Action.objects.create(**given | fields).pk)
+            """
+        ).split()[-1]
+    )
+
+
+def live(page: Page) -> Page:
+    expect(page.locator("html")).to_have_attribute("data-conn", "live")
+    return page
+
+
+def status(shop: Desk, action: int) -> str:
+    return str(shop.rows("SELECT status FROM approvals_action WHERE id = ?", action)[0][0])
+
+
+def test_two_people_one_decision(shop, opens):
+    action = ask(shop)
+    ben = live(opens("ben", f"/approvals?sel={action}"))
+    wei = live(opens("wei", f"/approvals?sel={action}"))
+    ben.fill("[name=reason]", "half a sentence")
+    wei.click("button[value=approve]")
+    expect(wei.locator(".toast")).to_contain_text("Approved. The comment goes out in")
+    expect(ben.locator("#detail .dhead")).to_contain_text("Approved")
+    expect(ben.locator("[name=reason]")).to_have_value("half a sentence")
+    ben.click("button[value=approve]")
+    told = ben.locator("#detail .verdict").first
+    expect(told).to_contain_text(re.compile(r"wei decided \d+ s before you\. Your click changed nothing\."))
+    assert "/decisions" not in ben.url
+    assert shop.count("approvals_decision", "action_id = ?", action) == 1
+
+
+def test_a_yes_by_key_and_back_by_key(shop, opens):
+    action = ask(shop)
+    ben = live(opens("ben", f"/approvals?sel={action}"))
+    ben.keyboard.press("a")  # too early: nobody has read it yet
+    assert status(shop, action) == "awaiting"
+    ben.wait_for_timeout(1500)
+    ben.keyboard.press("a")
+    expect(ben.locator(".toast")).to_be_visible()
+    ben.keyboard.press("z")
+    expect(ben.locator(".banner.success")).to_contain_text("Taken back. Nothing was sent.")
+    assert status(shop, action) == "awaiting"
+
+
+def test_a_key_typed_into_the_note_is_only_a_letter(shop, opens):
+    action = ask(shop)
+    ben = live(opens("ben", f"/approvals?sel={action}"))
+    ben.wait_for_timeout(1500)
+    ben.locator("[name=reason]").type("a bad idea: rejected anyway")
+    assert status(shop, action) == "awaiting"
+    ben.click("button[value=reject]")
+    shop.until(lambda: status(shop, action) == "rejected")
+
+
+def test_reject_goes_to_the_note_first(shop, opens):
+    action = ask(shop)
+    ben = live(opens("ben", f"/approvals?sel={action}"))
+    ben.wait_for_timeout(600)
+    ben.keyboard.press("r")
+    expect(ben.locator("[name=reason]")).to_be_focused()
+    ben.click("button[value=reject]")
+    assert status(shop, action) == "awaiting"
+
+
+def test_everything_works_without_javascript(shop, opens):
+    action = ask(shop)
+    ben = opens("ben", f"/actions/{action}", java_script_enabled=False)
+    expect(ben.locator("noscript, .banner").first).to_be_visible()
+    ben.click("button[value=approve]")
+    shop.until(lambda: status(shop, action) in ("approved", "delivering", "delivered"))
+
+
+def test_on_a_phone_a_row_opens_its_own_page_and_the_bar_stays_in_reach(shop, opens):
+    action = ask(shop)
+    ben = live(opens("ben", "/approvals", size="phone"))
+    ben.click(f'[data-key="{action}"]')
+    ben.wait_for_url(f"**/actions/{action}")
+    box = ben.locator("button[value=approve]").bounding_box()
+    assert box["y"] + box["height"] <= 844
+    assert box["height"] >= 44
+
+
+def test_hostile_text_that_arrives_live_stays_text(shop, opens):
+    evil = "<img src=x onerror=window.__x=1><script>window.__x=1</script>"
+    ben = live(opens("ben", "/approvals"))
+    action = ask(
+        shop, title=evil, reason=evil, evidence=[{"text": evil, "for": False, "url": "javascript:window.__x=1"}]
+    )
+    shop.python(f"from project.lib.live import changed; changed('approvals', id={action})")
+    expect(ben.locator(f'[data-key="{action}"]')).to_contain_text("<img src=x")
+    ben.goto(f"/actions/{action}")
+    expect(ben.locator("#detail .claim")).to_contain_text("<script>")
+    assert ben.evaluate("window.__x") is None
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("desk", "light"), ("desk", "dark"), ("phone", "light"), ("small", "dark")]
+)
+def test_pages_are_accessible(size, scheme, shop, opens):
+    action = ask(shop)
+    ben = opens("ben", "/", size=size, scheme=scheme, bypass_csp=True)
+    for page in ("/", "/approvals", f"/actions/{action}", "/practice", "/settings", "/events", "/runs", "/triggers"):
+        ben.goto(page)
+        found = Axe().run(ben, options={"runOnly": RULES}).response["violations"]
+        assert [(page, each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in found] == []
+        wide = ben.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, page
+
+
+def test_a_desk_that_went_away_is_said_and_comes_back(shop, opens):
+    ben = live(opens("ben", "/"))
+    shop.kill("web")
+    expect(ben.locator("html")).not_to_have_attribute("data-conn", "live")
+    live(ben)
+    expect(ben.locator("[data-not-live]")).to_be_hidden()
