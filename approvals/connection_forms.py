@@ -16,6 +16,7 @@ SYSTEMS = {
 }
 MONO = {"class": "mono", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off"}
 KEPT = "Leave it empty to keep what is stored; it is never shown."
+SEALED = "Stored sealed; never shown again."
 
 
 class ConnectionForm(DeskForm):
@@ -33,6 +34,9 @@ class ConnectionForm(DeskForm):
         super().__init__(data, initial=of_connection(connection) if connection else {})
         if connection:
             del self.fields["slug"]
+        else:
+            for field in self.fields.values():
+                field.help_text = str(field.help_text).replace(KEPT, SEALED)
 
     def config(self) -> dict[str, Any]:
         return dict(self.connection.config) if self.connection else {}

@@ -33,7 +33,16 @@ GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
         ("practice", "flask-conical", "Practice", ()),
     ),
 )
-SETTINGS = ("settings", "sources", "source-new", "source-edit", "connections", "connection-new", "connection-edit")
+SETTINGS = (
+    "settings",
+    "sources",
+    "source-new",
+    "source-edit",
+    "source-secret",
+    "connections",
+    "connection-new",
+    "connection-edit",
+)
 
 
 @dataclass(frozen=True, slots=True)
