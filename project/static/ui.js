@@ -65,7 +65,7 @@
     const copied = document.getElementById(id)?.cloneNode(true);
     if (!copied) return '';
     every('.odd', mark => mark.replaceWith(String.fromCodePoint(parseInt(mark.textContent.slice(2), 16))), copied);
-    return copied.textContent;
+    return copied.value || copied.textContent;  // a field has a value
   }
 
   async function copy(button) {
