@@ -94,11 +94,12 @@ def median(rounds: list[Figures]) -> Figures:
 
 def write_load(path: Path, number: int, count: int) -> None:
     """`count` signed deliveries of 1 KB, none like another."""
-    issue = {"number": 7, "title": "Prices are wrong", "labels": [], "user": {"login": "mona"}, "body": "x" * 720}
+    issue = {"number": 0, "title": "Prices are wrong", "labels": [], "user": {"login": "mona"}, "body": "x" * 720}
     about = {"repository": {"full_name": "acme/shop", "private": False}, "sender": {"login": "mona", "id": 17}}
     with path.open("w") as file:
         for place in range(count):
-            body = json.dumps({"action": "opened", "n": f"{number}-{place}", "issue": issue, **about})
+            issue["number"] = 1 + number * count + place
+            body = json.dumps({"action": "opened", "issue": issue, **about})
             signature = hmac.new(SECRET.encode(), body.encode(), hashlib.sha256).hexdigest()
             file.write(f"sha256={signature} d-{number}-{place} {body}\n")
 

@@ -2,7 +2,7 @@
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -82,20 +82,44 @@ class Verdict:
 MATCHED = Verdict("matched")
 
 
+SCALARS = (str, int, bool, float, type(None), _Missing)
+LONGEST_SCALAR = 200  # characters of a value a verdict is remembered by
+MOST_JUDGED = 10_000  # verdicts
+JudgedKey = tuple[Hashable, ...]
+JUDGED: dict[JudgedKey, Verdict] = {}  # a clause is pure: the same values give the same verdict
+
+
 class View:
-    """The part of an event that filters read, handed to the Rust side once for all rules."""
+    """The part of an event that filters read, handed to the Rust side once for all rules, and only when asked."""
 
-    __slots__ = ("_context", "values")
+    __slots__ = ("_context", "_scalars", "_tree", "values")
 
-    def __init__(self, values: dict[str, Any]) -> None:
+    def __init__(self, values: dict[str, Any], tree: dict[str, Any] | None = None) -> None:
         self.values = values
+        self._tree = tree or {}
         self._context: cel.Context | None = None
+        self._scalars: dict[Path, JudgedKey | None] = {}
 
     @property
     def context(self) -> cel.Context:
         if self._context is None:
-            self._context = cel.Context(self.values)
+            self._context = cel.Context(self.part)
         return self._context
+
+    @property
+    def part(self) -> dict[str, Any]:
+        """The values cut to what is read."""
+        return cut(self._tree, self.values)  # type: ignore[no-any-return]
+
+    def scalar(self, path: Path) -> JudgedKey | None:
+        """How far `path` goes and what stands there; None when that is no short scalar."""
+        if path not in self._scalars:
+            found, value = resolve(path, self.values)
+            kind = type(value)
+            short = kind in SCALARS and (kind is not str or len(value) <= LONGEST_SCALAR)
+            key: JudgedKey | None = (len(found), kind, value) if short and EACH not in path else None
+            self._scalars[path] = key
+        return self._scalars[path]
 
 
 def compile_pattern(pattern: str) -> str:
@@ -141,6 +165,30 @@ def match(rule: Rule, view: View) -> Verdict:
 
 
 def judge(clause: Clause, view: View) -> Verdict:
+    """What one clause says; remembered by the values it reads, of which most senders have few."""
+    key = values_key(clause, view)
+    found = JUDGED.get(key) if key else None
+    if found is None:
+        found = evaluate(clause, view)
+        if key:
+            if len(JUDGED) >= MOST_JUDGED:
+                JUDGED.clear()
+            JUDGED[key] = found
+    return found
+
+
+def values_key(clause: Clause, view: View) -> JudgedKey | None:
+    """The clause with every value it reads; None when one of them cannot be remembered."""
+    key: list[Hashable] = [clause["text"]]
+    for path in clause["paths"]:
+        scalar = view.scalar(tuple(path))
+        if scalar is None:
+            return None
+        key.append(scalar)
+    return tuple(key)
+
+
+def evaluate(clause: Clause, view: View) -> Verdict:
     text = clause["text"]
     try:
         value = program(text).execute(view.context)
@@ -190,7 +238,7 @@ def resolve(path: Path, values: Any) -> tuple[Path, Any]:
     for depth, segment in enumerate(path, 1):
         if segment == EACH:
             return resolve_each(path, depth, value)
-        value = value.get(segment, MISSING) if isinstance(value, Mapping) else MISSING
+        value = value.get(segment, MISSING) if isinstance(value, dict) else MISSING
         if value is MISSING or value is None:
             return path[:depth], value
     return path, value
@@ -255,12 +303,12 @@ def event_view(event: Readable, reads: tuple[Path, ...] | None = None) -> View:
     tree = branches(reads) if reads is not None else {"event": {}, "headers": {}}
     values: dict[str, Any] = {}
     if "event" in tree:
-        values["event"] = cut(tree["event"], attributes(event, tree["event"]))
+        values["event"] = attributes(event, tree["event"])
     if "headers" in tree:
         headers = {key.lower(): value for key, value in event.headers.items()}
         wanted = tree["headers"]
         values["headers"] = {key: headers[key.lower()] for key in wanted or headers if key.lower() in headers}
-    return View(values)
+    return View(values, tree)
 
 
 def attributes(event: Readable, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -295,7 +343,7 @@ def cut(tree: dict[str, Any], value: Any) -> Any:
 
 def too_big_for_door(view: View, size: int) -> bool:
     """Whether filters wait for the worker; `size` is that of the data in bytes, `view` is cut to what they read."""
-    return size > DOOR_BYTES or (size > 2 * DOOR_ITEMS and is_heavy(view.values.get("event")))
+    return size > DOOR_BYTES or (size > 2 * DOOR_ITEMS and is_heavy(view.part.get("event")))
 
 
 def is_heavy(value: Any) -> bool:

@@ -338,7 +338,7 @@ def test_the_attributes_of_the_envelope_are_there() -> None:
 def test_only_the_paths_that_are_read_reach_the_evaluator() -> None:
     asked = rule("event.data.issue.number == 7")
     view = event_view(Delivery({"issue": {"number": 7, "body": "long"}, "more": [1]}), reads_of([asked]))
-    assert view.values == {"event": {"data": {"issue": {"number": 7}}}}
+    assert view.part == {"event": {"data": {"issue": {"number": 7}}}}
 
 
 def test_a_long_value_is_cut_in_the_explanation() -> None:
