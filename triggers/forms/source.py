@@ -1,10 +1,10 @@
 """The form of a source: who may ring, and how it proves itself. Secrets have a page of their own."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.utils import timezone
 
 from triggers.forms.fields import DeskForm, LinesField, ShortNameField
 from triggers.models import Source
@@ -126,12 +126,7 @@ class ScheduleForm(SourceForm):
         widget=forms.TextInput(attrs=MONO),
     )
     every = forms.FloatField(label="Seconds between two", required=False, min_value=1, max_value=366 * 86400)
-    at = forms.DateTimeField(
-        label="Day and time",
-        required=False,
-        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"],
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-    )
+    at = forms.CharField(label="Day and time", required=False, widget=forms.TextInput(attrs={"type": "datetime-local"}))
     timezone = forms.CharField(
         label="Time zone",
         max_length=64,
@@ -153,9 +148,14 @@ class ScheduleForm(SourceForm):
         return {"rhythm": rhythm, **told, "timezone": zone, "catch_up": config.get("catch_up", "last")}
 
     def clean_at(self) -> str | None:
-        """As it was typed: wall-clock time in the schedule's own zone, not the reader's."""
-        moment = self.cleaned_data["at"]
-        return timezone.make_naive(moment).isoformat(timespec="minutes") if moment else None
+        """Wall-clock time in the schedule's own zone, as it was typed: the reader's zone has no say in it."""
+        text: str = self.cleaned_data["at"]
+        if not text:
+            return None
+        try:
+            return datetime.fromisoformat(text).replace(tzinfo=None).isoformat(timespec="minutes")
+        except ValueError as error:
+            raise forms.ValidationError("A day and a time, such as 2027-03-01T09:30.") from error
 
     def clean_timezone(self) -> str:
         name: str = self.cleaned_data["timezone"]

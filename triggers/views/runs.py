@@ -18,7 +18,7 @@ from triggers import redrive
 from triggers.models import Run, Step, Switch, Trigger, Wait
 from triggers.models.run import RunQuerySet, Status
 from triggers.views.lists import Filters, choices, found_by, listing
-from triggers.views.steps import chosen_of, log_of, rows_of
+from triggers.views.steps import SMALL, chosen_of, log_of, rows_of
 from triggers.views.story import Facts, now_of, summary, waited
 from triggers.views.timeline import timeline
 from triggers.views.who import who
@@ -26,6 +26,7 @@ from triggers.views.who import who
 FILTERS = ("q", "handler", "trigger", "status", "event", "since", "until")
 TABS = ("timeline", "log", "payload", "history")
 MOST_HISTORY = 50
+MOST_STEPS = 500  # rows of a timeline, lines of a log: the newest
 LIST_LEAVES_OUT = ("result_json", "data_json", "event__raw", "event__data_json", "event__headers", "event__credentials")
 
 
@@ -85,7 +86,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     """One run."""
     found = get_object_or_404(Run.objects.select_related("event", "event__source", "trigger", "requester"), pk=pk)
     facts = facts_of(found)
-    steps = list(found.steps.order_by("seq"))
+    steps = newest_steps(found)
     tab = request.GET.get("tab", "timeline")
     tab = tab if tab in TABS else "timeline"
     rows = rows_of(facts, steps)
@@ -93,7 +94,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     only_problems = bool(request.GET.get("problems"))
     waiting = waited(facts.waits, facts.now)
     began = found.started_at or found.queued_at
-    log = log_of(steps)
+    logged = found.steps.filter(kind="log")
     context = {
         "run": found,
         "tab": tab,
@@ -106,12 +107,20 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "problems": len(problems),
         "only_problems": only_problems,
         "full": bool(request.GET.get("full")),
-        "step": chosen_of(steps, request.GET.get("step", ""), found),
-        "log": log,
+        "step": chosen_of(found, steps, request.GET.get("step", "")),
+        "cut": len(steps) == MOST_STEPS,
+        "logged": logged.count(),
+        "log": log_of(logged.order_by("-seq")[:MOST_STEPS]) if tab == "log" else [],
         "history": history_of(found),
         **(payload_of(found) if tab == "payload" and can(request.user, "payloads") else {}),
     }
     return render(request, "triggers/run.html", context)
+
+
+def newest_steps(run: Run) -> list[Step]:
+    """What there is to look at, in order, without the results: a run may have thousands of steps."""
+    shown = run.steps.exclude(kind__in=SMALL).defer("result_json")
+    return list(shown.order_by("-seq")[:MOST_STEPS])[::-1]
 
 
 def facts_of(run: Run) -> Facts:
@@ -157,10 +166,6 @@ def pretty(text: str) -> list[str]:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False).splitlines()
     except ValueError:
         return text.splitlines()
-
-
-def step_output(step: Step | None) -> str:
-    return step.result_json or "" if step else ""
 
 
 @require_POST

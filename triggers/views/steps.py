@@ -1,6 +1,6 @@
 """The rows of a run's timeline: its steps, its waits, and what it does outside of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,8 +20,7 @@ def rows_of(facts: Facts, steps: Sequence[Step]) -> list[Row]:
     waits: dict[str, list[Wait]] = {}
     for wait in facts.waits:
         waits.setdefault(name_of(wait), []).append(wait)
-    shown = [step for step in steps if step.kind not in SMALL]
-    rows = [queue_row(facts)] + [step_row(step, waits.pop(step.name, []), facts) for step in shown]
+    rows = [queue_row(facts)] + [step_row(step, waits.pop(step.name, []), facts) for step in steps]
     rows += [wait_row(name, left, facts) for name, left in waits.items()]
     last = max([bar.end for row in rows for bar in row.bars], default=run.queued_at)
     rows += [row for row in (ending_row(facts, last),) if row is not None]
@@ -128,19 +127,18 @@ class LogLine:
     facts: dict[str, Any]
 
 
-def log_of(steps: Sequence[Step]) -> list[LogLine]:
+def log_of(steps: Iterable[Step]) -> list[LogLine]:
+    """The lines, oldest first."""
     lines = []
     for step in steps:
-        if step.kind == "log":
-            value = step.result if isinstance(step.result, dict) else {"message": step.result}
-            lines.append(LogLine(step.started_at, str(value.get("message", "")), value.get("facts") or {}))
-    return lines
+        value = step.result if isinstance(step.result, dict) else {"message": step.result}
+        lines.append(LogLine(step.started_at, str(value.get("message", "")), value.get("facts") or {}))
+    return lines[::-1]
 
 
-def chosen_of(steps: Sequence[Step], name: str, run: Run) -> Step | None:
+def chosen_of(run: Run, steps: Sequence[Step], name: str) -> Step | None:
     """The step of the side panel: the one asked for, else the one that failed, else the last that worked."""
-    shown = [step for step in steps if step.kind not in SMALL]
     if name:
-        return next((step for step in shown if step.name == name), None)
-    failed = next((step for step in shown if step.status == "failed"), None)
-    return failed or (shown[-1] if shown else None)
+        return run.steps.filter(name=name).first()
+    failed = next((step for step in steps if step.status == "failed"), None)
+    return failed or (steps[-1] if steps else None)
