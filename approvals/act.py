@@ -21,9 +21,11 @@ from approvals.models.action import Status
 from approvals.propose import Wish
 from approvals.tiers import Tier
 from triggers.durable import Durable
+from triggers.errors import Permanent
 from triggers.models import Step, Wait
 
 SETTLED = "approvals.action.settled"
+LONGEST_NAME = 180
 ENDS: dict[str, type[Exception]] = {
     Status.REJECTED: Rejected,
     Status.EXPIRED: Expired,
@@ -61,6 +63,8 @@ def act(
     run and the name); `expires` is how long people may take, a day unless said, at most seven days.
     Raises Rejected, Expired, Cancelled, Undeliverable; NameTaken, NoConnection, KeyTaken before anybody is asked;
     Drifted when a replay asks for something else than people were shown."""
+    if not 0 < len(name) <= LONGEST_NAME:
+        raise Permanent(f"the name of an act is 1 to {LONGEST_NAME} characters, not {len(name)}")
     step = run.take_name(name)
     if step != name:
         raise NameTaken(f"two acts of this run are called “{name}”")
@@ -91,7 +95,7 @@ def wait(run: Durable, act: Act) -> None:
 
 
 def waiting(name: str) -> str:
-    return f"{name[:180]} · settled "
+    return f"{name} · settled "
 
 
 def conclude(run: Durable, step: str, action: Action) -> Effect:

@@ -43,3 +43,12 @@ def envelope(
 def readable(text: str) -> str:
     """Words from outside, made storable: NUL and lone surrogates become U+FFFD."""
     return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def storable(value: Any) -> Any:
+    """The same JSON value with every text, also of keys, made storable."""
+    if isinstance(value, dict):
+        return {readable(str(name)): storable(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(part) for part in value]
+    return readable(value) if isinstance(value, str) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from django.db.models import Max, QuerySet
 
 from approvals import hiding, kinds, policy, requesters
 from approvals.errors import Drifted, KeyTaken, NotValid, Rejected
-from approvals.frozen import envelope, readable
+from approvals.frozen import envelope, readable, storable
 from approvals.models import Act, Action, Connection
 from approvals.models.action import Status
 from approvals.settle import lock, settle, show
@@ -27,6 +28,7 @@ LONGEST = timedelta(days=7)
 BUDGET = 30  # low actions an hour of one handler and kind; above it they wait for a person
 ENOUGH = 3  # rejections of one key within a day
 LONGEST_KEY = 200
+MOST_EVIDENCE = 50
 OPEN = (Status.AWAITING, Status.APPROVED)
 
 
@@ -93,8 +95,12 @@ def checked_key(key: str | None) -> str | None:
 def as_evidence(evidence: Iterable[Any]) -> list[dict[str, Any]]:
     """`[{text, for?, url?}]`; plain sentences are taken as texts."""
     items = [evidence] if isinstance(evidence, str | dict) else list(evidence)
-    rows = [item if isinstance(item, dict) else {"text": str(item)} for item in items][:50]
-    return [{name: readable(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
+    rows = [item if isinstance(item, dict) else {"text": str(item)} for item in items][:MOST_EVIDENCE]
+    try:
+        json.dumps(rows, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotValid(f"the evidence is no JSON: {error}") from error
+    return [storable(row) for row in rows]
 
 
 def how_long(expires: timedelta | float | None) -> timedelta:

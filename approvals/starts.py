@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from approvals import policy
 from approvals.models import Action
-from approvals.settle import reopen
+from approvals.settle import reopen, settle
 from approvals.tiers import Tier
 from project.lib import canonical
 from triggers.models import Switch
@@ -63,7 +63,11 @@ def is_stricter(action: Action) -> bool:
 
 def ask_again(action: Action, now: datetime, why: Obstacle) -> None:
     """What was approved is not what would run, or no longer enough: people look at what is there now."""
-    envelope = action.envelope
+    try:
+        envelope = action.envelope
+    except ValueError:  # somebody wrote something into the row that is no JSON: there is nothing to ask about
+        settle(action, "cancel", now, reason_code="unreadable")
+        return
     envelope["connection_version"] = action.connection.version if action.connection else 0
     text = canonical.text(envelope)
     ruling = policy.verdict(action.kind, at_least=max_tier(action))

@@ -345,6 +345,8 @@ class TestBeforeAnybodyIsAsked:
             ({"kind": "shop.order", "key": ""}, "Permanent"),
             ({"kind": "shop.order", "key": "x" * 201}, "Permanent"),
             ({"kind": "shop.order", "expires": -1}, "Permanent"),
+            ({"kind": "shop.order", "evidence": [{"at": object()}]}, "Permanent"),
+            ({"kind": "shop.order", "evidence": [{"n": float("nan")}]}, "Permanent"),
         ],
     )
     def test_what_could_not_run_is_refused_once_and_for_all(self, shop, given, error):
@@ -352,6 +354,14 @@ class TestBeforeAnybodyIsAsked:
             run = ask()
         assert (run.status, run.error["type"], run.attempt) == ("dead", error, 1)
         assert not Action.objects.exists()
+
+    def test_reasons_and_evidence_from_outside_are_made_storable(self, shop):
+        words = {"reason": "nul \x00 half \ud800", "evidence": ["nul \x00", {"text": "half \ud800", "for": True}]}
+        with handling(lambda run: act(run, "x", kind="shop.order", **words)):
+            assert ask().status == "waiting"
+        action = Action.objects.get()
+        assert action.reason == "nul \ufffd half \ufffd"
+        assert action.evidence[0] == {"text": "nul \ufffd"}
 
     def test_a_literal_backslash_u0000_is_no_nul(self, shop):
         with handling(lambda run: act(run, "x", kind="shop.order", item="a\\u0000b")):

@@ -274,6 +274,13 @@ class TestWhatWasShownIsWhatRuns:
         settle()
         assert shop.done["order-7"].cups == 200, "now people have seen it"
 
+    def test_what_is_no_longer_readable_is_withdrawn_and_holds_up_nobody(self, approved, shop, later):
+        Action.objects.filter(pk=approved.pk).update(canonical="{")
+        later(seconds=11)
+        settle()
+        assert (now_of(approved).status, now_of(approved).reason_code) == ("cancelled", "unreadable")
+        assert shop.sent == []
+
     def test_a_changed_connection_is_another_effect(self, approved, shop, connection, later):
         connection.change(by=None, config={"api_url": "https://elsewhere.example"})
         later(seconds=11)
