@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import lucide
@@ -78,10 +79,16 @@ TIERS = {"read": 1, "low": 2, "medium": 3, "high": 4}
 @register.simple_tag
 def icon(name: str, size: int = 16, label: str = "", spin: bool = False) -> SafeString:
     """A Lucide icon; silent for a screen reader unless it has a `label`."""
+    return drawn_icon(str(name), size, str(label), spin)
+
+
+@lru_cache(maxsize=1024)
+def drawn_icon(name: str, size: int, label: str, spin: bool) -> SafeString:
+    """Lucide parses an icon's XML each time; a page draws fifty."""
     extra = {"role": "img", "aria-label": label} if label else {"aria-hidden": "true"}
     if spin:
         extra["class"] = "spin"
-    return mark_safe(lucide._render_icon(str(name), size, **extra))
+    return mark_safe(lucide._render_icon(name, size, **extra))
 
 
 @register.simple_tag
