@@ -80,7 +80,7 @@ class Gate:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        if request.user.is_authenticated and not request.path_info.startswith(OWN_RULES):
+        if not request.path_info.startswith(OWN_RULES) and request.user.is_authenticated:
             response.headers.setdefault("Cache-Control", "no-store")  # a stale card is worse than none
         return response
 
