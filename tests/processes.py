@@ -30,6 +30,7 @@ from typing import Any
 import httpx
 import psycopg
 
+from project.supervise import die_with_parent
 from tests import postgres
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,6 +78,7 @@ class Desk:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=die_with_parent,  # also when the tests themselves are killed
             )
         if ready:
             self.until(self.is_ready, seconds=START)
