@@ -1,0 +1,49 @@
+"""AP-03 on whichever database the suite runs: a decision and a start are single on SQLite too."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from approvals import deliver
+from approvals.act import act
+from approvals.decide import Said
+from approvals.errors import AlreadyDecided
+from approvals.models import Connection
+from project.people.models import User
+from tests import builders
+from tests.handlers import work
+from tests.nodding import Shop, handling, say, serving, the_action
+from tests.races.together import together
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def shop(db: None) -> Iterator[Shop]:
+    assert Connection.objects.count() == 0
+    builders.connection("shop", practice=False)
+    with serving() as shop, handling(lambda run: act(run, "order", kind="shop.order")):
+        yield shop
+
+
+def test_fifty_times_a_yes_and_a_no_at_once(shop: Shop, ann: User, ben: User) -> None:
+    for _ in range(50):
+        run = builders.run("story")
+        work()
+        action = the_action(run=run)
+        before = len(shop.sent)
+        results = together(lambda: say(action, ann), lambda: say(action, ben, "reject"))
+        deliver.tick()
+        won = [result for result in results if isinstance(result, Said)]
+        lost = [result for result in results if isinstance(result, AlreadyDecided)]
+        assert (len(won), len(lost), action.decisions.count()) == (1, 1, 1)
+        assert len(shop.sent) - before == (won[0].status == "approved")
+
+
+def test_ten_times_three_ticks_at_once(shop: Shop, ann: User) -> None:
+    for number in range(10):
+        run = builders.run("story")
+        work()
+        say(the_action(run=run), ann)
+        together(deliver.tick, deliver.tick, deliver.tick)
+        assert len(shop.sent) == number + 1
