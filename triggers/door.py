@@ -36,6 +36,8 @@ IN_FLIGHT = 64 * 1024 * 1024  # bytes of bodies one process holds; above it 503
 EXPANDS_TO = 4  # times its cap a gzip body may expand
 TRIES = 3  # times a delivery is judged again because the configuration changed
 RETRY_AFTER = 5  # seconds
+PATIENCE = 30.0  # seconds for a body to arrive
+LARGE = 64 * 1024  # bytes; a larger body is read beside the loop, so that nobody waits for it
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class Delivery:
     headers: dict[str, str]
     remote: str
     body: bytes = b""
+    held: int = 0  # bytes of it in this process's memory
 
 
 @dataclass(slots=True)
@@ -57,6 +60,7 @@ class Answer:
     reason: str = ""
     detail: str = ""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    greets: int = 0  # the source whose handshake this is
 
 
 class Gone(Exception):
@@ -73,8 +77,8 @@ class Door:
         self.after: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        slug = scope["path"].removeprefix("/hooks/").removesuffix("/")
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        slug = scope["path"].removeprefix("/hooks/").removesuffix("/").replace("\x00", "\ufffd")
         delivery = Delivery(slug, headers, remote_of(scope))
         members: list[Member] = []
         try:
@@ -82,7 +86,7 @@ class Door:
         except Gone:
             return
         finally:
-            self.held -= len(delivery.body)
+            self.held -= delivery.held
         await reply(send, answer, head=scope["method"] == "HEAD")
         if members:
             self.teller.take(
@@ -99,8 +103,13 @@ class Door:
             if refused := await self.read(scope, receive, delivery):
                 return await self.refuse(delivery, refused)
             return await self.take(delivery, members)
+        except TimeoutError:
+            return await self.refuse(delivery, TOO_SLOW)
         except QueueFull as full:
             return problem(503, full, retry=RETRY_AFTER)
+        except DatabaseError as error:
+            logger.warning("The door cannot ask its database: %s", error)
+            return problem(503, QueueFull(), retry=RETRY_AFTER)
 
     async def read(self, scope: Scope, receive: Receive, delivery: Delivery) -> Answer | None:
         """Read the body up to the source's cap; an answer when there is nothing to read."""
@@ -113,23 +122,26 @@ class Door:
         declared = delivery.headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > most:
             return too_large(most)
+        async with asyncio.timeout(PATIENCE):
+            return await self.gather(receive, delivery, most)
+
+    async def gather(self, receive: Receive, delivery: Delivery, most: int) -> Answer | None:
         parts: list[bytes] = []
-        size = 0
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise Gone
             part = message.get("body", b"")
-            size += len(part)
-            if size > most:
-                return too_large(most)
-            if self.held + size > IN_FLIGHT:
+            if self.held + len(part) > IN_FLIGHT:
                 raise QueueFull("Too many bytes are in flight.")
+            delivery.held += len(part)
+            self.held += len(part)
+            if delivery.held > most:
+                return too_large(most)
             parts.append(part)
             if not message.get("more_body"):
                 break
-        delivery.body = b"".join(parts)
-        self.held += len(delivery.body)
+        delivery.body = parts[0] if len(parts) == 1 else b"".join(parts)
         return None
 
     async def source(self, slug: str) -> Source | None:
@@ -154,7 +166,8 @@ class Door:
         assert self.group is not None
         for _ in range(TRIES):
             known = routing.cached_or_none() or await self.current()
-            verdict = self.judge(delivery, known)
+            large = len(delivery.body) > LARGE
+            verdict = await beside(self.judge, delivery, known) if large else self.judge(delivery, known)
             if isinstance(verdict, Answer):
                 newest = await self.current()
                 if newest.version == known.version:
@@ -163,6 +176,7 @@ class Door:
             try:
                 await self.group.write(verdict, known)
             except ConfigChanged:
+                give_back(known.sources[delivery.slug])
                 await self.current()
                 continue
             members.extend(verdict)
@@ -176,7 +190,7 @@ class Door:
             return NOT_FOUND
         try:
             prove(source, delivery)
-            if wait := self.take_token(source):
+            if wait := take_token(source):
                 return too_many(wait)
             body = expanded_body(source, delivery)
             arrivals = webhook.arrivals_of(source, body, delivery.headers, remote=delivery.remote)
@@ -185,20 +199,15 @@ class Door:
         except BadDelivery as bad:
             return problem(bad.http, bad)
         if not arrivals:
-            self.later(beside(connected, source.pk))
-            return Answer(200, b'{"status":"handshake"}')
+            empty = source.kind == "cloudevents"
+            return NOTHING if empty else Answer(200, b'{"status":"handshake"}', greets=source.pk)
         return [Member(arrival, routing.route(arrival, known, at_door=True)) for arrival in arrivals]
-
-    def take_token(self, source: Source) -> float:
-        if not source.rate_limit:
-            return 0.0
-        return BUCKETS.of(source.pk, source.rate_limit).take(time.monotonic())
 
     def accepted(self, source: Source, members: list[Member]) -> Answer:
         """202 when anything is new, else 200 with the first one's numbers."""
         fresh = [member for member in members if member.status != "duplicate"]
-        if not fresh and source.rate_limit:
-            BUCKETS.of(source.pk, source.rate_limit).give_back()
+        if not fresh:
+            give_back(source)
         told = [
             {"status": member.status, "id": member.ce_id, "seq": member.seq, "event": f"/events/{member.seq}"}
             for member in members
@@ -208,6 +217,8 @@ class Door:
 
     async def refuse(self, delivery: Delivery, answer: Answer) -> Answer:
         """Keep what was refused, with the reason, before the sender hears it."""
+        if answer.greets:
+            self.later(beside(connected, answer.greets))
         if answer.reason:
             try:
                 await beside(keep, delivery, answer)
@@ -228,6 +239,18 @@ class Door:
         task = asyncio.ensure_future(work)
         self.after.add(task)
         task.add_done_callback(self.after.discard)
+
+
+def take_token(source: Source) -> float:
+    """0, or the seconds until this source may send again."""
+    if not source.rate_limit:
+        return 0.0
+    return BUCKETS.of(source.pk, source.rate_limit).take(time.monotonic())
+
+
+def give_back(source: Source) -> None:
+    if source.rate_limit:
+        BUCKETS.of(source.pk, source.rate_limit).give_back()
 
 
 def prove(source: Source, delivery: Delivery) -> None:
@@ -287,6 +310,8 @@ def body_of(status: int, code: str, title: str, **facts: Any) -> bytes:
 
 PROBLEM_401 = body_of(401, "not_authentic", "This delivery does not prove who sent it.")
 PROBLEM_405 = body_of(405, "method_not_allowed", "Deliveries are sent by POST.")
+NOTHING = Answer(200, b'{"status":"accepted","events":[]}')
+TOO_SLOW = Answer(408, body_of(408, "too_slow", "The body did not arrive in time."), reason="too_slow")
 NOT_FOUND = Answer(404, body_of(404, "not_found", "There is no source here."), reason="not_found")
 
 

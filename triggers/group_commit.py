@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
 from triggers import ingest, store
-from triggers.dialect import Dialect, Postgres
+from triggers.dialect import Dialect, Postgres, marks
 from triggers.errors import QueueFull
 from triggers.ingest import ConfigChanged
 from triggers.routing import Table
@@ -52,7 +52,7 @@ class SqliteWriter:
             self.commit(self.quick, members, version)
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) and "busy" not in str(error):
-                raise DatabaseError(str(error)) from error
+                raise OperationalError(str(error)) from error
             for member in members:
                 ingest.fresh_start(member)
             await asyncio.to_thread(self.wait_and_commit, members, version)
@@ -63,6 +63,8 @@ class SqliteWriter:
         db = self.connect(LONGEST)
         try:
             self.commit(db, members, version)
+        except sqlite3.OperationalError as error:
+            raise OperationalError(str(error)) from error
         except sqlite3.Error as error:
             raise DatabaseError(str(error)) from error
         finally:
@@ -84,7 +86,10 @@ class SqliteWriter:
             raise Unconfirmed(str(error)) from error
 
     async def version(self) -> int:
-        row = self.quick.execute(VERSION).fetchone()
+        try:
+            row = self.quick.execute(VERSION).fetchone()
+        except sqlite3.Error as error:
+            raise OperationalError(str(error)) from error
         return int(row[0]) if row else 1
 
     async def close(self) -> None:
@@ -118,6 +123,7 @@ class ThreadWriter:
         self.thread.shutdown(wait=False)
 
     def read_version(self) -> int:
+        connection.close_if_unusable_or_obsolete()
         with connection.cursor() as cursor:
             cursor.execute(VERSION)
             row = cursor.fetchone()
@@ -136,7 +142,7 @@ def write_members(db: Dialect, members: Sequence[Member], version: int) -> None:
 def read_back(db: Dialect, members: Sequence[Member]) -> None:
     """Nothing is answered that is not there; in the same look, who waits for it."""
     ids = sorted({member.seq for member in members})
-    if db.rows(f"SELECT count(*) FROM triggers_event WHERE id IN ({store.marks(len(ids))})", ids)[0][0] != len(ids):
+    if db.rows(f"SELECT count(*) FROM triggers_event WHERE id IN ({marks(len(ids))})", ids)[0][0] != len(ids):
         raise Unconfirmed("the events were not there after the commit")
     store.note_waits(db, members)
 
@@ -193,8 +199,8 @@ class GroupCommit:
             settle(batch, None)
 
     async def alone(self, batch: list[Request], version: int, error: DatabaseError) -> None:
-        """One member broke the batch, or the database is away: each delivery tries once by itself."""
-        for request in batch:
+        """One member broke the batch: each delivery tries once by itself. The database is away: nobody waits twice."""
+        for place, request in enumerate(batch):
             for member in request.members:
                 ingest.fresh_start(member)
             try:
@@ -203,6 +209,8 @@ class GroupCommit:
                 await self.writer.write(request.members, version)
             except ConfigChanged as changed:
                 settle([request], changed)
+            except OperationalError as again:
+                return settle(batch[place:], full(again))
             except (DatabaseError, Unconfirmed) as again:
                 settle([request], full(again))
             else:

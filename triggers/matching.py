@@ -117,7 +117,7 @@ class View:
             found, value = resolve(path, self.values)
             kind = type(value)
             short = kind in SCALARS and (kind is not str or len(value) <= LONGEST_SCALAR)
-            key: JudgedKey | None = (len(found), kind, value) if short and EACH not in path else None
+            key: JudgedKey | None = (len(found), kind.__name__, value) if short and EACH not in path else None
             self._scalars[path] = key
         return self._scalars[path]
 

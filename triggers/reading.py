@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import zlib
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NoReturn
@@ -23,6 +24,7 @@ NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")  # slow or no text
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses the first, UTF-8 the others
+REPLACED = "\ufffd"  # stands for each of them
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
@@ -42,7 +44,7 @@ def unzip(body: bytes, most: int) -> bytes:
         return body
     try:
         expanded = gzip.GzipFile(fileobj=io.BytesIO(body)).read(most + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise BadDelivery("The gzip body is broken.") from error
     if len(expanded) > most:
         raise BadDelivery(f"The expanded body is over {most} bytes.", code="too_large", http=413, limit=most)
@@ -142,7 +144,7 @@ def clean(value: Any) -> tuple[Any, int]:
 
 
 def clean_text(text: str) -> tuple[str, int]:
-    return UNSTORABLE.subn("\ufffd", text)
+    return UNSTORABLE.subn(REPLACED, text)
 
 
 def read_form(body: bytes) -> Reading:

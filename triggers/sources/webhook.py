@@ -12,7 +12,7 @@ from triggers.envelope import Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.matching import CEL_ERRORS, event_view, program, type_matches
 from triggers.models import Source
-from triggers.reading import clean_text, read_body
+from triggers.reading import REPLACED, UNSTORABLE, clean_text, read_body
 from triggers.sources.verify import catalogue
 
 CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-gitlab-token", "x-api-key"})
@@ -65,8 +65,8 @@ def delivery(source: Source, scheme: Mapping[str, Any], body: bytes, headers: di
     if is_ping(scheme, headers, data):
         return None
     number = told(scheme.get("delivery_id"), headers, data)
-    if "\x00" in number:
-        raise BadDelivery("The delivery id holds a NUL.")
+    if UNSTORABLE.search(number) or (reading.sanitized and REPLACED in number):
+        raise BadDelivery("The delivery id holds a NUL or half a surrogate pair.")
     subject = at(data, scheme["subject"]) if "subject" in scheme else None
     actor = at(data, scheme["actor"]) if "actor" in scheme and source.actor else None
     arrival = Arrival(
@@ -91,13 +91,13 @@ def told(rule: Mapping[str, str] | None, headers: Mapping[str, str], data: Any) 
     if not rule:
         return ""
     value = headers.get(rule["header"].lower(), "") if "header" in rule else at(data, rule["json"])
-    return clean_text(str(value))[0] if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def type_of(source: Source, scheme: Mapping[str, Any], headers: Mapping[str, str], data: Any) -> str:
     """`github.issues.opened`; a generic sender names its own type; without any, `<slug>.received`."""
     rule = scheme.get("event_type")
-    name = told(rule, headers, data)
+    name = clean_text(told(rule, headers, data))[0]
     if not rule or not name:
         return f"{source.slug}.received"
     if "suffix" in rule and isinstance(suffix := at(data, rule["suffix"]), str) and suffix:
