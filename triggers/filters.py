@@ -3,6 +3,7 @@
 `common-expression-language` (Rust) evaluates but shows no syntax tree, so `cel-python` parses here, and only here.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -37,6 +38,16 @@ WANTED = {
     "relation_ge": "at least {}",
     "relation_in": "one of {}",
 }
+
+PLACED = re.compile(r"(\d+):(\d+): (?:Syntax error: )?(.*)")
+SPOKEN = (  # of the parser's own phrases
+    (re.compile("mismatched input '<EOF>'"), "it ends too early"),
+    (re.compile("missing '(.+?)' at '<EOF>'"), "`{}` is missing at its end"),
+    (re.compile("missing '(.+?)' at '(.+?)'"), "`{}` is missing before `{}`"),
+    (re.compile("(?:extraneous|mismatched) input '(.+?)'"), "`{}` does not belong there"),
+    (re.compile("token recognition error at: '(.+?) ?'$"), "`{}` is no part of the language"),
+    (re.compile("no viable alternative at input '(.+?)'"), "`{}` is not understood"),
+)
 
 Path = tuple[str, ...]
 Node = Tree[Token]
@@ -239,5 +250,12 @@ def trees(node: Node) -> Iterator[Node]:
 
 
 def first_line(error: Exception) -> str:
+    """What the parser complains of first, in plain words with its place."""
     lines = [line.split("ERROR: <input>:")[-1].strip() for line in str(error).splitlines()]
-    return lines[0] if lines else "it is not a CEL expression."
+    if not lines:
+        return "it is not a CEL expression."
+    found = PLACED.match(lines[0])
+    if found is None:
+        return lines[0]
+    said = next((words.format(*hit.groups()) for shape, words in SPOKEN if (hit := shape.match(found[3]))), found[3])
+    return f"{said} (line {found[1]}, column {found[2]})"

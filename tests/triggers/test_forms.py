@@ -68,7 +68,8 @@ def test_a_trigger_is_made_and_works_from_then_on(admin, owner):
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("filter", "event.data.ref ==", "filter"),
+        ("filter", "event.data.ref ==", "it ends too early (line 1, column 18)"),
+        ("filter", "event.data.ref = 'x'", "`=` is no part of the language"),
         ("type_pattern", "github issues", "pattern"),
         ("config", "{", "not JSON"),
         ("config", "[1]", "object"),

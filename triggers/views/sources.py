@@ -68,8 +68,10 @@ def source_new(request: HttpRequest) -> HttpResponse:
             form.refuse(refused)
         else:
             return after_making(request, row)
-    posted = request.method == "POST" and "try" not in request.POST
-    return source_page(request, form, None, status=422 if posted else 200)
+    if "try" in request.POST:
+        form.errors.pop("slug", None)  # only the slots are asked for
+        return source_page(request, form, None)
+    return source_page(request, form, None, status=422 if form.is_bound else 200)
 
 
 def after_making(request: HttpRequest, source: Source) -> HttpResponse:
