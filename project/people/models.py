@@ -2,7 +2,6 @@
 
 import hashlib
 import secrets
-from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
