@@ -20,7 +20,8 @@ SOURCE = "/approvals"
 def settle(action: Action, verb: str, now: datetime, *, by: "User | None" = None, **fields: Any) -> None:
     """Make the last move inside the caller's transaction, say so once, write the audit row. Raises IllegalMove."""
     was_awaiting = action.status == Status.AWAITING
-    action.move(verb, settled_at=now, leased_until=None, not_before=None, **fields)
+    gone = {"leased_until": None, "not_before": None, "sealed_arguments": ""}  # nothing is sent any more
+    action.move(verb, settled_at=now, **gone, **fields)
     if was_awaiting:
         say(action, "decided")
     if not action.announced:

@@ -50,7 +50,7 @@ class PullRequest(Arguments):
     base: str = Field(min_length=1, max_length=255)
     title: str = Field(min_length=1, max_length=256)
     body: str = Field(default="", max_length=65_000)
-    files: list[File] = Field(min_length=1, max_length=300)
+    files: list[File] = Field(min_length=1, max_length=50)  # each is a call; all of them fit into one try
 
 
 class GitHub:

@@ -109,6 +109,7 @@ class Session:
     ) -> None:
         self.guard = Guard(AllowList(settings.EGRESS_ALLOW if allow is None else allow), resolver or system_resolver)
         self.max_answer = max_answer
+        _trust()  # reading the authorities for the first time is no part of the budget
         self.deadline = Deadline(budget)
         self.client = httpx.Client(
             transport=_Transport(self.guard, self.deadline),

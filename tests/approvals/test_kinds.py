@@ -22,7 +22,8 @@ PULL = {
     "body": "Closes #12",
     "files": [{"path": "docs/a.md", "content": "hällo\n"}],
 }
-FAST = timedelta(seconds=0.6)
+PATIENT = timedelta(seconds=20)  # a busy machine is no far side that hangs
+HASTY = timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -36,13 +37,13 @@ def far(github: FakeGitHub) -> Iterator[Recorder]:
         yield recorder
 
 
-def away(far: Recorder) -> Far:
-    return Far("acme", {"api_url": far.url}, {"token": "SECRET-123"}, FAST)
+def away(far: Recorder, timeout: timedelta = PATIENT) -> Far:
+    return Far("acme", {"api_url": far.url}, {"token": "SECRET-123"}, timeout)
 
 
-def deliver(name: str, far: Recorder, arguments: dict, key: str = KEY) -> dict:
+def deliver(name: str, far: Recorder, arguments: dict, key: str = KEY, timeout: timedelta = PATIENT) -> dict:
     kind = KINDS[name]
-    return kind.deliver(away(far), kind.read(arguments), key)
+    return kind.deliver(away(far, timeout), kind.read(arguments), key)
 
 
 def probe(name: str, far: Recorder, arguments: dict, *keys: str) -> dict | None:
@@ -62,7 +63,7 @@ class TestComment:
     def test_a_lost_answer_is_in_doubt_and_the_probe_settles_it(self, far, github, fault):
         far.next(fault)
         with pytest.raises(OutcomeUnknown):
-            deliver("github.comment", far, COMMENT)
+            deliver("github.comment", far, COMMENT, timeout=HASTY if fault == "hang" else PATIENT)
         found = probe("github.comment", far, COMMENT)
         assert (found is not None) == (fault == "drop")
         assert len(github.comments) == (fault == "drop")
@@ -170,7 +171,7 @@ class TestPullRequest:
 class TestHttpRequest:
     def call(self, far: Recorder, key: str = KEY, **arguments) -> dict:
         kind = KINDS["http.request"]
-        return kind.deliver(Far("x", {}, {"Authorization": "Bearer SECRET-123"}, FAST), kind.read(arguments), key)
+        return kind.deliver(Far("x", {}, {"Authorization": "Bearer SECRET-123"}, PATIENT), kind.read(arguments), key)
 
     def test_sends_the_key_and_the_credentials_of_the_connection(self, far):
         far.next((201, {}, {"ok": True}))

@@ -156,7 +156,7 @@ def test_a_closed_port_means_nothing_was_sent():
 
 @pytest.mark.parametrize("fault", ["drop", "drop_before", "hang"])
 def test_a_broken_answer_is_not_the_same_as_nothing_sent(fault):
-    with Recorder() as far, Session(timedelta(seconds=0.4), allow=HERE) as http:
+    with Recorder() as far, Session(timedelta(seconds=1.5), allow=HERE) as http:
         far.next(fault)
         with pytest.raises(NoAnswer):
             http.call("POST", far.url, json={"a": 1})
@@ -171,7 +171,7 @@ def test_a_dripping_far_side_cannot_outlast_the_budget():
             while not dripped.wait(0.1):
                 handler.connection.sendall(b"x: y\r\n")
 
-    with Drip() as far, Session(timedelta(seconds=0.5), allow=HERE) as http:
+    with Drip() as far, Session(timedelta(seconds=1.5), allow=HERE) as http:
         with pytest.raises(NoAnswer):
             http.call("GET", far.url)
         dripped.set()
@@ -182,7 +182,7 @@ SECRETS = ("SECRET-123", "SECRET-456", "SECRET-789")
 
 
 def leaky(far_url, allow=HERE, **faulty):
-    with Session(timedelta(seconds=0.4), allow=allow) as http:
+    with Session(timedelta(seconds=1.5), allow=allow) as http:
         return http.call(
             "POST",
             f"{far_url}/x?api_key=SECRET-456",
