@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
@@ -18,6 +18,7 @@ REACH = 100_000  # rows a search by words reads
 COUNTED = 10_000  # above it a list says "10,000+"
 SPANS = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 PAGING = ("rows", "after")
+Rows = TypeVar("Rows", bound="QuerySet[Any]")
 
 
 @dataclass
@@ -151,7 +152,7 @@ def listing(rows: QuerySet[Any], everything: QuerySet[Any], filters: Filters) ->
     )
 
 
-def found_by(words: Q, rows: QuerySet[Any], filters: Filters, *, prefix: str) -> QuerySet[Any]:
+def found_by(words: Q, rows: Rows, filters: Filters, *, prefix: str) -> Rows:
     """The rows with the number that was asked for, or with its words in them.
 
     Words alone are looked for in the newest REACH rows only, and the page says so."""
