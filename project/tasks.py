@@ -1,12 +1,16 @@
 """What beat asks for, and what a worker or beat checks before its first task."""
 
 import gc
+import os
+import threading
 from typing import Any
 
 from celery import shared_task, signals
 
 from project import desk, health, periodic
 from triggers import retention
+
+LAST_MOMENT = 12.0  # seconds after which a worker that was told to stop ends itself; `up`, if it lives, kills at nine
 
 
 @shared_task
@@ -23,6 +27,14 @@ def prune(**later: Any) -> None:
 def before_work(**_: Any) -> None:
     """No worker starts on a database that is older than the code."""
     health.require_migrated()
+
+
+@signals.worker_shutting_down.connect
+def end_in_time(**_: Any) -> None:
+    """Without its broker Celery's shutdown never ends; when `up` was killed, nobody is there to kill its workers."""
+    timer = threading.Timer(LAST_MOMENT, os._exit, [1])
+    timer.daemon = True
+    timer.start()
 
 
 @signals.beat_init.connect

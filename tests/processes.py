@@ -186,7 +186,9 @@ class Desk:
     def manage(self, *arguments: str, check: bool = True) -> str:
         """What `manage.py …` prints on this desk."""
         command = [sys.executable, "manage.py", *arguments]
-        done = subprocess.run(command, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=START, check=False
+        )
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -198,7 +200,7 @@ class Desk:
         """A client of the API with a fresh token of `user`."""
         secret = self.manage("create_token", user, "--name", "test", "--scope", ",".join(scopes)).split()[-1]
         client = httpx.Client(
-            base_url=self.url, headers={"authorization": f"Bearer {secret}"}, timeout=30, trust_env=False
+            base_url=self.url, headers={"authorization": f"Bearer {secret}"}, timeout=60, trust_env=False
         )
         self.opened.append(client)
         return client

@@ -23,7 +23,7 @@ def test_ingest_work_ticks_and_reading(shop: Desk) -> None:
     over = threading.Event()
     answers: list[int] = []
     looker = threading.Thread(target=look, args=(reader, over, answers), daemon=True)
-    with Caller(shop, shop.python(TRIGGER).split()[-1], pause=0, threads=4) as caller:
+    with Caller(shop, shop.python(TRIGGER).split()[-1], pause=0.02, threads=3) as caller:
         looker.start()
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
