@@ -78,9 +78,7 @@ def test_pressing_twice_runs_once(letter: DeadLetter, ann: User) -> None:
     assert Run.objects.filter(rerun_of=letter.run).count() == 1
 
 
-def test_a_re_run_that_fails_opens_a_letter_of_its_own_with_the_same_fingerprint(
-    letter: DeadLetter, ann: User
-) -> None:
+def test_a_re_run_that_fails_opens_a_letter_of_its_own_with_the_same_fingerprint(letter: DeadLetter, ann: User) -> None:
     redrive.redrive(letter, by=ann)
     work()
     assert list(DeadLetter.objects.order_by("pk").values_list("status", flat=True)) == ["redriven", "open"]
