@@ -69,5 +69,5 @@ def test_what_gave_up_is_found_and_run_again_from_the_browser(shop, opens):
     runs = shop.count("triggers_run")
     letter = shop.rows("SELECT id FROM triggers_deadletter WHERE status = 'open'")[0][0]
     home.goto(f"/dead-letters/{letter}")
-    home.locator("main button:has-text('Run again')").first.click()
+    home.get_by_role("button", name="Run again", exact=True).first.click()
     shop.until(lambda: shop.count("triggers_run") == runs + 1)
