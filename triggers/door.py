@@ -34,7 +34,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 IN_FLIGHT = 64 * 1024 * 1024  # bytes of bodies one process holds; above it 503
 EXPANDS_TO = 4  # times its cap a gzip body may expand
-TRIES = 3  # times a delivery is judged again because the configuration changed
+TRIES = 5  # times a delivery is judged again because the configuration changed
 RETRY_AFTER = 5  # seconds
 PATIENCE = 30.0  # seconds for a body to arrive
 LARGE = 64 * 1024  # bytes; a larger body is read beside the loop, so that nobody waits for it
@@ -74,6 +74,8 @@ class Door:
         self.held = 0
         self.group: GroupCommit | None = None
         self.teller = Teller()
+        self.asking: list[asyncio.Future[Table]] = []
+        self.looking: asyncio.Task[None] | None = None
         self.after: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,7 +155,27 @@ class Door:
         return source if source and source.kind in ("webhook", "cloudevents") else None
 
     async def current(self) -> Table:
-        """The table of the configuration as it is now."""
+        """The table of the configuration as it is now; all who ask while one look is under way share the next."""
+        asking = asyncio.get_running_loop().create_future()
+        self.asking.append(asking)
+        if self.looking is None or self.looking.done():
+            self.looking = asyncio.ensure_future(self.look_for_all())
+        table: Table = await asking
+        return table
+
+    async def look_for_all(self) -> None:
+        while self.asking:
+            asking, self.asking = self.asking, []
+            found = (await asyncio.gather(self.look(), return_exceptions=True))[0]
+            for one in asking:
+                if one.done():
+                    continue  # its client went away
+                if isinstance(found, BaseException):
+                    one.set_exception(found)
+                else:
+                    one.set_result(found)
+
+    async def look(self) -> Table:
         assert self.group is not None
         known = routing.cached_or_none()
         version = await self.group.writer.version()
