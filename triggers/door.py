@@ -13,12 +13,13 @@ import orjson
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from triggers import refusals, routing
+from triggers import refusals, routing, uses
 from triggers.bucket import BUCKETS
 from triggers.errors import BadDelivery, QueueFull, TriggerProblem
 from triggers.group_commit import GroupCommit, writer_for
 from triggers.ingest import ConfigChanged, Outcome
 from triggers.models import Source
+from triggers.models.source import hint_of
 from triggers.reading import unzip
 from triggers.routing import Table
 from triggers.sources import webhook
@@ -280,14 +281,16 @@ def prove(source: Source, delivery: Delivery) -> None:
     if scheme["scheme"] == "none":
         return
     now = time.time()
-    secrets = [secret["value"].encode() for secret in source.valid_secrets(now)]
+    secrets = [secret["value"] for secret in source.valid_secrets(now)]
+    keys = [secret.encode() for secret in secrets]
     try:
-        verify(scheme, delivery.body, delivery.headers, secrets, now=now)
+        proof = verify(scheme, delivery.body, delivery.headers, keys, now=now)
     except Forged:
         expanded = expanded_body(source, delivery)
         if expanded == delivery.body:
             raise
-        verify(scheme, expanded, delivery.headers, secrets, now=now)  # signed first, then packed on the way
+        proof = verify(scheme, expanded, delivery.headers, keys, now=now)  # signed first, then packed on the way
+    uses.note(source.pk, hint_of(secrets[proof.secret]), now)
 
 
 def expanded_body(source: Source, delivery: Delivery) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.db import DatabaseError
 
 from project.lib.live import changed
-from triggers import bells, refusals, waking
+from triggers import bells, refusals, uses, waking
 from triggers.ingest import Outcome, match_stored
 from triggers.models import Source
 from triggers.routing import LATER
@@ -78,6 +78,7 @@ def tell(fresh: list[Member], repeats: list[Repeat]) -> None:
                 body=repeat.body,
                 remote=repeat.remote,
             )
+        uses.flush()
         changed("events")
     except DatabaseError as error:
         logger.warning("What follows %d events is left to tick: %s", len(fresh), error)

@@ -156,11 +156,13 @@ def test_a_bomb_is_refused() -> None:
 
 
 def test_two_secrets_are_valid_at_once_and_an_old_one_ends(source: Source) -> None:
-    secrets = [{"value": "the new secret"}, {"value": builders.SECRET, "ends_at": "2001-01-01T00:00:00+00:00"}]
+    secrets = [{"value": "the new password"}, {"value": builders.SECRET, "ends_at": "2001-01-01T00:00:00+00:00"}]
     source.change(by=None, secrets=secrets)
     raw = json.dumps(ISSUE).encode()
     assert deliver(github(raw))[0].status == 401
-    assert deliver(github(raw, X_Hub_Signature_256=signed(raw, "the new secret")))[0].status == 202
+    assert deliver(github(raw, X_Hub_Signature_256=signed(raw, "the new password")))[0].status == 202
+    source.refresh_from_db()
+    assert [(item["hint"], bool(item["used"])) for item in source.secret_hints] == [("…word", True), ("…cret", False)]
 
 
 def test_a_type_the_source_may_not_send_is_refused_by_name(source: Source) -> None:

@@ -88,7 +88,7 @@ class Source(models.Model):
     @property
     def secret_hints(self) -> list[dict[str, Any]]:
         """What people may see of the secrets: `[{hint, ends_at, used}]`."""
-        hints = [(f"…{item['value'][-4:]}" if len(item["value"]) > 8 else "…", item) for item in self.secrets]
+        hints = [(hint_of(item["value"]), item) for item in self.secrets]
         return [
             {"hint": hint, "ends_at": item.get("ends_at"), "used": self.secret_usage.get(hint)} for hint, item in hints
         ]
@@ -114,6 +114,11 @@ class Source(models.Model):
 
     def archive(self, *, by: "User | None") -> None:
         self.change(by=by, verb="archive", enabled=False, archived_at=clock.now())
+
+
+def hint_of(secret: str) -> str:
+    """What people may see of a secret: its last four characters, or nothing of a short one."""
+    return f"…{secret[-4:]}" if len(secret) > 8 else "…"
 
 
 def ends(moment: str) -> float:
