@@ -115,7 +115,7 @@ def test_odd_spacing_and_a_last_newline_are_part_of_what_was_signed() -> None:
         deliver({**proven(body, digest, Content_Encoding="identity"), "chunks": chunks})[0] for chunks in (1, 34)
     ]
     assert [answer.status for answer in answers] == [202, 200]
-    assert bytes(Event.objects.get().raw) == body
+    assert bytes(Event.objects.get().raw or b"") == body
     assert Event.objects.get().data == {"a": 1.0, "b": 100.0, "a2": "\u2028"}
 
 
@@ -195,7 +195,7 @@ def test_the_window_counts_from_the_first_and_survives_pruning(source: Source, l
 def test_what_no_database_stores_is_replaced_and_counted(body: bytes, data: Any, replaced: int) -> None:
     """JS-01, JS-02."""
     event = stored(body)
-    assert (event.data, event.sanitized, bytes(event.raw)) == (data, replaced, body)
+    assert (event.data, event.sanitized, bytes(event.raw or b"")) == (data, replaced, body)
     assert Seen.objects.count() == 2
 
 
