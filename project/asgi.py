@@ -1,5 +1,6 @@
 """One server process: the door and the files before Django, the desk's pages and its socket behind them."""
 
+import gc
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -62,8 +63,10 @@ async def lifespan(receive: Receive, send: Send) -> None:
     except SystemExit as refusal:
         await send({"type": "lifespan.startup.failed", "message": str(refusal)})
         return
+    gc.freeze()  # what start-up loaded stays: the collector need not walk it again and again under load
     await send({"type": "lifespan.startup.complete"})
     await receive()
+    await door.close()
     await send({"type": "lifespan.shutdown.complete"})
 
 
