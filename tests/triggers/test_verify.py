@@ -66,6 +66,14 @@ def test_a_signed_time_that_is_too_far_away_is_stale(away: int) -> None:
         assert refused.value.reason == "stale"
 
 
+@pytest.mark.parametrize("digits", [19, 400, 5000])
+def test_a_signed_time_of_many_digits_is_stale(digits: int) -> None:
+    stripe = catalogue()["stripe"]
+    with pytest.raises(Forged) as refused:
+        verify(stripe, BODY, {"stripe-signature": f"t={'9' * digits},v1=00"}, [SECRET], now=0)
+    assert refused.value.reason == "stale"
+
+
 def signature(body: bytes = BODY, secret: bytes = SECRET) -> str:
     return "sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest()
 
