@@ -64,9 +64,8 @@ def listed(request: HttpRequest) -> dict[str, Any]:
 def opened(request: HttpRequest) -> dict[str, Any]:
     """The card on the right, and the one that was just approved and can still be taken back."""
     now = clock.now()
-    wanted = request.GET.get("sel", "")
     every = Action.objects.for_pages()
-    action = every.filter(pk=wanted).first() if wanted.isdecimal() else None
+    action = every.filter(pk=number(request.GET.get("sel", ""))).first()
     if action is None and request.GET.get("tab", "waiting") == "waiting":
         action = every.waiting_for_people().soonest_first().first()
     card = card_for(request, action, now) if action else None
@@ -75,8 +74,8 @@ def opened(request: HttpRequest) -> dict[str, Any]:
 
 def just_decided(request: HttpRequest, now: datetime, shown: Action | None) -> Card | None:
     """The decision the reader came from; not said twice when its own card is open."""
-    done = request.GET.get("done", "")
-    if not done.isdecimal() or (shown and str(shown.pk) == done):
+    done = number(request.GET.get("done", ""))
+    if shown and shown.pk == done:
         return None
     action = Action.objects.for_pages().filter(pk=done).first()
     return card_for(request, action, now) if action else None
@@ -140,8 +139,8 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def number(text: str) -> int:
-    """A revision as the form carried it; what is none matches none."""
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
+    """A revision or an action's number as the form or the address carried it; what is none matches none."""
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
 
 
 def where(request: HttpRequest, pk: int) -> str:
