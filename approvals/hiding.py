@@ -54,7 +54,10 @@ def cover(name: str, value: str) -> str:
 
 
 def cover_query(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url  # a member that is only called so
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     if not any(NAMES.search(name) and value for name, value in pairs):
         return url
@@ -69,7 +72,7 @@ def reveal(arguments: dict[str, Any], kept: list[tuple[Place, str]]) -> dict[str
         inner: Any = arguments
         for part in way:
             inner = inner[part]
-        if cover(str(last) if isinstance(last, str) else str(way[-1]), value) != inner[last]:
+        if cover(next(part for part in reversed(place) if isinstance(part, str)), value) != inner[last]:
             raise Refused("a hidden value is not the one that was approved")
         inner[last] = value
     return arguments

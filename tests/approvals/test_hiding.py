@@ -11,7 +11,13 @@ WISH = {
     "method": "POST",
     "url": "https://x.example/a?api_key=SECRET-1&page=2&empty_token=",
     "headers": {"Authorization": "Bearer SECRET-2", "Accept": "text/plain"},
-    "json": {"user": "ann", "login": {"password": "SECRET-3"}, "tokens": ["SECRET-4"], "max_tokens": 5, "note": ""},
+    "json": {
+        "user": "ann",
+        "login": {"password": "SECRET-3"},
+        "tokens": ["SECRET-4", ["SECRET-5"]],
+        "max_tokens": 5,
+        "note": "",
+    },
 }
 
 
@@ -20,7 +26,7 @@ def test_what_is_shown_holds_no_secret_and_everything_else() -> None:
     assert "SECRET" not in repr(shown)
     assert "page=2" in shown["url"]
     assert (shown["headers"]["Accept"], shown["json"]["user"], shown["json"]["max_tokens"]) == ("text/plain", "ann", 5)
-    assert len(kept) == 4
+    assert len(kept) == 5
 
 
 def test_what_is_sent_is_what_was_asked_for() -> None:
@@ -41,3 +47,8 @@ def test_a_value_that_was_exchanged_is_not_sent() -> None:
     shown, _ = hide({"headers": {"X-Token": "SECRET-2"}})
     with pytest.raises(Refused):
         reveal(shown, [(["headers", "X-Token"], "another")])
+
+
+def test_a_member_that_is_only_called_url_stays_as_it_is() -> None:
+    wish = {"json": {"url": "http://[no address?token=x"}}
+    assert hide(copy.deepcopy(wish)) == (wish, [])
