@@ -63,7 +63,7 @@ OPERATIONS = [
     Operation("POST", "/actions/{id}/decisions", "decide", DECISION),
     Operation("POST", "/actions/{id}/cancel", "operate decide", {}),
     Operation("POST", "/actions/{id}/take-back", "decide configure"),
-    Operation("POST", "/actions/{id}/outcome", "operate decide", {"status": "failed"}),
+    Operation("POST", "/actions/{id}/outcome", "operate", {"status": "failed"}),
     Operation("GET", "/connections", "view"),
     Operation("POST", "/connections", "configure", {"slug": "new", "system": "github"}, fresh=True),
     Operation("GET", "/connections/{slug}", "view"),
