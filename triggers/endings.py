@@ -77,7 +77,7 @@ def alarm(letter: DeadLetter, now: datetime) -> None:
     """Say `dead_letter.opened` for the first of a cause, then at most once an hour with the count so far.
 
     A letter of the desk's own alarm says nothing: it would call itself for ever."""
-    if letter.event and letter.event.type.startswith(OWN):
+    if letter.event and is_own(letter.event):
         return
     same = DeadLetter.objects.filter(fingerprint=letter.fingerprint)
     told = Event.objects.filter(
@@ -111,10 +111,15 @@ def alarm(letter: DeadLetter, now: datetime) -> None:
 def say(run: Run) -> None:
     """Store `nightdesk.run.<status>` if a trigger listens; a run woken by such an event says nothing."""
     type = f"nightdesk.run.{run.status}"
-    if run.event.type.startswith(OWN) or not is_listened_to(type):
+    if is_own(run.event) or not is_listened_to(type):
         return
     data = {"run": run.pk, "handler": run.handler, "event": run.event_id, "reason": run.reason, "status": run.status}
     store_internal(source="/nightdesk", type=type, subject=f"runs/{run.pk}", data=data)
+
+
+def is_own(event: Event) -> bool:
+    """Did the desk itself say it? A sender may call its events what it likes."""
+    return event.source_slug == "/nightdesk" and event.type.startswith(OWN)
 
 
 def is_listened_to(type: str) -> bool:

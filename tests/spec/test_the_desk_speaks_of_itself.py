@@ -66,6 +66,13 @@ def test_an_alarm_that_itself_dies_tells_nobody() -> None:
     assert DeadLetter.objects.filter(handler="alarm").count() == 1, "it is on the page all the same"
 
 
+def test_a_sender_cannot_silence_the_alarm_by_a_name(story: None) -> None:
+    run = builders.run("story")
+    Event.objects.filter(pk=run.event_id).update(type="nightdesk.order.paid")
+    work()
+    assert [letter["handler"] for letter in said(OPENED)] == ["story"]
+
+
 def test_ends_of_runs_are_told_only_while_somebody_listens_and_never_in_a_circle() -> None:
     with registered("quiet", lambda run: "done"), registered("listener", lambda run: "heard"):
         builders.run("quiet")
