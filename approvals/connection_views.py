@@ -91,7 +91,7 @@ def save(request: HttpRequest, row: Connection, form: ConnectionForm) -> HttpRes
     if not doors.is_fresh(request):
         return confirm_first(request, form, row, row.system)
     with transaction.atomic():
-        held = Connection.objects.kept().select_for_update().get(pk=row.pk)
+        held = get_object_or_404(Connection.objects.kept().select_for_update(), pk=row.pk)
         if held.version != form.cleaned_data["version"]:
             form.add_error(None, "Somebody changed this while you had it open. Open it again, then make your change.")
             return page(request, form, held, row.system, status=409)

@@ -4,6 +4,7 @@ import pytest
 from django.urls import reverse
 
 from approvals.models import Connection
+from project.lib import clock
 from tests import builders
 from triggers.models import Audit
 
@@ -100,3 +101,9 @@ def test_archiving_asks_for_the_password(admin, fresh, owner):
     fresh.post(reverse("connection-archive", args=["acme"]))
     row.refresh_from_db()
     assert row.archived_at
+
+
+def test_an_archived_one_cannot_be_changed(fresh):
+    row = builders.connection("http", archived_at=clock.now())
+    answer = fresh.post(reverse("connection-edit", args=[row.slug]), {"practice": "on", "version": row.version})
+    assert answer.status_code == 404
