@@ -114,7 +114,7 @@ def admit(refusal: Refusal, *, by: "User | None") -> list[Outcome]:
     scheme = webhook.scheme_of(source)
     try:
         if scheme["scheme"] != "none":
-            secrets = [secret["value"].encode() for secret in source.secrets]
+            secrets = [secret["value"].encode() for secret in source.valid_secrets(clock.now().timestamp())]
             verify(scheme, body, headers, secrets, now=refusal.at.timestamp())
         arrivals = webhook.arrivals_of(source, body, headers, remote=refusal.remote)
     except Forged as error:

@@ -42,10 +42,11 @@ def fired_slots(now: datetime) -> "models.QuerySet[ScheduleFire]":
 
 def prune_many_refusals() -> int:
     removed = 0
-    for source in Source.objects.all():
-        own = source.refusals.filter(event=None).order_by("-pk")
-        if oldest := own.values_list("pk", flat=True)[REFUSALS_A_SOURCE : REFUSALS_A_SOURCE + 1].first():
-            removed += remove(source.refusals.filter(event=None, pk__lte=oldest))
+    for source in (*Source.objects.all(), None):  # None: addresses nobody has
+        own = Refusal.objects.filter(source=source, event=None)
+        newest = own.order_by("-pk").values_list("pk", flat=True)
+        if oldest := newest[REFUSALS_A_SOURCE : REFUSALS_A_SOURCE + 1].first():
+            removed += remove(own.filter(pk__lte=oldest))
     return removed
 
 

@@ -12,7 +12,9 @@ from project.lib import crypto
 from tests import builders
 from tests.deliveries import deliver, github, signed
 from triggers import refusals as refused
+from triggers import retention
 from triggers.door import Door
+from triggers.errors import NotValid
 from triggers.matching import compile_filter
 from triggers.models import Event, Refusal, Run, Source
 
@@ -205,6 +207,22 @@ def test_a_refused_delivery_is_taken_in_once_its_secret_is_mended(source: Source
     [outcome] = refused.admit(Refusal.objects.get(), by=ann)
     assert outcome.seq == Event.objects.get().pk
     assert Refusal.objects.get().event == outcome.seq
+
+
+def test_a_secret_that_has_ended_admits_nothing_any_more(source: Source, ann: Any) -> None:
+    deliver(github(ISSUE, X_Hub_Signature_256=signed(json.dumps(ISSUE).encode(), "a secret that leaked")))
+    ended = {"value": "a secret that leaked", "ends_at": "2020-01-01T00:00:00+00:00"}
+    source.change(by=None, secrets=[{"value": builders.SECRET}, ended])
+    with pytest.raises(NotValid):
+        refused.admit(Refusal.objects.get(), by=ann)
+    assert not Event.objects.exists()
+
+
+def test_of_addresses_nobody_has_only_the_newest_refusals_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "REFUSALS_A_SOURCE", 2)
+    deliver(*({**github(ISSUE), "slug": "nobody"} for _ in range(3)))
+    assert retention.prune()["refusals"] == 1
+    assert Refusal.objects.filter(source=None).count() == 2
 
 
 def test_credentials_are_sealed_and_never_among_the_headers() -> None:
