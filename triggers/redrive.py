@@ -121,14 +121,17 @@ def redrive(
 ) -> Run:
     """Run a dead letter again, once: from its failed step (what came before is kept) or from the start.
 
-    Raises AlreadySettled when it was run again or dismissed already, NotValid when there is no run behind it."""
+    Raises AlreadySettled when it was run again or dismissed already, NotEnded while its run is still at work, NotValid
+    when there is no run behind it."""
     if from_ not in ("failed_step", "start"):
         raise NotValid("`from` is failed_step or start")
+    if letter.run_id is None:
+        raise NotValid("this dead letter has no run to start again")
     with transaction.atomic():
+        old = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=letter.run_id)
         letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
-        if letter.run_id is None:
-            raise NotValid("this dead letter has no run to start again")
-        old = Run.objects.select_related("event", "trigger").get(pk=letter.run_id)
+        if not old.has_ended:
+            raise NotEnded(status=old.status, run=old.pk)
         new = again(old, by=by, send_again=send_again or [], data=data)
         if from_ == "failed_step":
             copy(old.steps.filter(status="done").order_by("seq"), new, compare_input=data is None)
@@ -156,8 +159,14 @@ def settle(letter: DeadLetter, verb: str, *, by: "User | None", **fields: Any) -
 
 
 def run_event_again(event: Event, trigger: Trigger, *, by: "User | None") -> Run:
-    """Start `trigger`'s handler for a stored event, also for a duplicate; a re-run when it ran before."""
+    """Start `trigger`'s handler for a stored event, also for a duplicate; a re-run when it ran before.
+
+    Raises NotEnded while that run is at work, NotValid for an event whose triggers were not asked yet."""
     with transaction.atomic():
+        trigger = Trigger.objects.select_for_update(of=("self",)).get(pk=trigger.pk)  # before the event, as everywhere
+        event = Event.objects.select_for_update(of=("self",)).get(pk=event.pk)
+        if event.status == "accepted":
+            raise NotValid("This event is about to be matched; try again in a few seconds.", status=event.status)
         before = Run.objects.filter(event=event, trigger=trigger).order_by("-pk").first()
         if before is None:
             run = start(event, trigger, trigger.handler, by=by)

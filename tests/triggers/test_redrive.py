@@ -171,3 +171,17 @@ def test_a_stored_event_may_be_run_again_by_a_person(world: World, ann: User) ->
     work()
     second = redrive.run_event_again(event, trigger, by=ann)
     assert second.rerun_of_id == first.pk
+
+
+def test_a_letter_whose_run_is_still_at_work_waits_for_it(letter: DeadLetter, ann: User) -> None:
+    Run.objects.filter(pk=letter.run_id).update(status="waiting")
+    with pytest.raises(NotEnded):
+        redrive.redrive(letter, by=ann)
+    assert DeadLetter.objects.get().status == "open"
+
+
+def test_an_event_that_is_about_to_be_matched_is_not_run_by_hand(ann: User) -> None:
+    event, trigger = builders.event(status="accepted"), builders.trigger("story")
+    with pytest.raises(NotValid):
+        redrive.run_event_again(event, trigger, by=ann)
+    assert not Run.objects.exists()
