@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import orjson
 from django.db import transaction
@@ -11,8 +12,11 @@ from project.lib import clock, live
 from triggers.envelope import Arrival
 from triggers.errors import NotValid
 from triggers.ingest import ingest
-from triggers.models import ScheduleFire, Source
+from triggers.models import Audit, ScheduleFire, Source
 from triggers.sources.schedule import ON_TIME, Due, iso, parse_schedule
+
+if TYPE_CHECKING:
+    from project.people.models import User
 
 BATCH = 200  # schedules looked at in one tick
 CUT_SHORT = timedelta(seconds=10)  # a slot taken this long ago without an event is rung again
@@ -29,10 +33,12 @@ def fire_due() -> int:
     return rung
 
 
-def fire(source: Source) -> int:
-    """Ring once, now, whatever the schedule says; returns the number of the event."""
+def fire(source: Source, *, by: "User | None" = None) -> int:
+    """Ring once, now, whatever the schedule says; returns the number of the event. `by` has asked for what follows."""
     now = clock.now()
-    return ring(source, now, key=f"schedule:{source.pk}:hand:{uuid.uuid4()}", late=False, missed=0)
+    event = ring(source, now, key=f"schedule:{source.pk}:hand:{uuid.uuid4()}", late=False, missed=0, by=by)
+    Audit.write("ring", source, by=by, event=event)
+    return event
 
 
 def plan(source: Source, now: datetime) -> None:
@@ -82,7 +88,7 @@ def take(source: Source, due: Due, offset: timedelta, now: datetime) -> bool:
     return True
 
 
-def ring(source: Source, slot: datetime, *, key: str, late: bool, missed: int) -> int:
+def ring(source: Source, slot: datetime, *, key: str, late: bool, missed: int, by: "User | None" = None) -> int:
     """Ingest the event of one slot; the key makes a second ring of the same slot a duplicate."""
     raw = orjson.dumps({"scheduled_for": iso(slot), "late": late, "missed": missed})
     arrival = Arrival(
@@ -96,6 +102,7 @@ def ring(source: Source, slot: datetime, *, key: str, late: bool, missed: int) -
         raw=raw,
         keys=[(key, "duplicate")],
         window=source.dedupe_window,
+        requester_id=by.pk if by else None,
     )
     [outcome] = ingest([arrival])
     return outcome.seq

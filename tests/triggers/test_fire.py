@@ -10,8 +10,9 @@ from django.conf import settings
 from django.db import connections
 
 from project.lib import clock
+from project.people.models import User
 from triggers import configure, fire, retention
-from triggers.models import Event, ScheduleFire, Source
+from triggers.models import Audit, Event, ScheduleFire, Source
 from triggers.sources.schedule import iso
 
 EVERY_TEN = {"cron": "*/10 * * * *"}
@@ -189,6 +190,13 @@ def test_firing_by_hand_rings_each_time(set_clock: Callable[[str], None]) -> Non
     source = schedule()
     assert fire.fire(source) != fire.fire(source)
     assert Event.objects.count() == 2
+
+
+@pytest.mark.django_db
+def test_who_rings_a_schedule_by_hand_has_asked_for_what_follows(ann: User) -> None:
+    seq = fire.fire(schedule(), by=ann)
+    assert Event.objects.get(pk=seq).requester == ann
+    assert Audit.objects.get(verb="ring").by == ann
 
 
 @pytest.mark.django_db

@@ -93,7 +93,7 @@ class Source(models.Model):
             {"hint": hint, "ends_at": item.get("ends_at"), "used": self.secret_usage.get(hint)} for hint, item in hints
         ]
 
-    def change(self, *, by: "User | None", verb: str = "change", **fields: Any) -> None:
+    def change(self, *, by: "User | None", verb: str = "change", reason: str = "", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""
         secrets = fields.pop("secrets", None)
         if secrets is not None:
@@ -104,13 +104,13 @@ class Source(models.Model):
         ConfigVersion.bump()
         told = sorted(set(fields) - {"sealed_secrets", "next_fire_at"}) + (["secrets"] if secrets is not None else [])
         self.refresh_from_db()
-        Audit.write(verb, self, by=by, fields=told)
+        Audit.write(verb, self, by=by, fields=told, reason=reason)
 
     def enable(self, *, by: "User | None") -> None:
         self.change(by=by, verb="enable", enabled=True)
 
     def disable(self, *, by: "User | None", reason: str = "") -> None:
-        self.change(by=by, verb="disable", enabled=False)
+        self.change(by=by, verb="disable", reason=reason, enabled=False)
 
     def archive(self, *, by: "User | None") -> None:
         self.change(by=by, verb="archive", enabled=False, archived_at=clock.now())

@@ -225,7 +225,7 @@ def switch_source(request: HttpRequest, slug: str) -> HttpResponse:
 def ring_source(request: HttpRequest, slug: str) -> HttpResponse:
     """Ring a schedule once, now; its slots stay as they are."""
     row = get_object_or_404(Source.objects.open(), slug=slug, kind="schedule")
-    seq = fire.fire(row)
+    seq = fire.fire(row, by=who(request))
     messages.success(request, f"{slug} rang: E-{seq}.")
     return redirect("event", seq=seq)
 
