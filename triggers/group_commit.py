@@ -17,6 +17,7 @@ from triggers.routing import Table
 from triggers.store import Member
 
 MOST = 128  # deliveries of one commit
+MOST_EVENTS = 4000  # of one commit; a delivery may bring a thousand, and a statement takes only so many values
 PATIENCE = 0.2  # seconds the loop itself may wait for SQLite's writer lock; after that a thread waits
 LONGEST = 20.0  # seconds that thread waits
 PRAGMAS = (
@@ -180,14 +181,22 @@ class GroupCommit:
     async def drain(self) -> None:
         await asyncio.sleep(0)  # whoever is ready in this turn of the loop comes along
         while self.waiting:
-            batch, self.waiting = self.waiting[:MOST], self.waiting[MOST:]
-            await self.commit(batch)
+            await self.commit(self.next_batch())
+
+    def next_batch(self) -> list[Request]:
+        """Those who came first, whole deliveries."""
+        count = events = 0
+        while count < min(MOST, len(self.waiting)) and events < MOST_EVENTS:
+            events += len(self.waiting[count].members)
+            count += 1
+        batch, self.waiting = self.waiting[:count], self.waiting[count:]
+        return batch
 
     async def commit(self, batch: list[Request]) -> None:
         newest = max(request.table.version for request in batch)
         for request in batch:
             if request.table.version != newest:
-                request.done.set_exception(ConfigChanged())
+                settle([request], ConfigChanged())
         batch = [request for request in batch if request.table.version == newest]
         try:
             await self.writer.write([member for request in batch for member in request.members], newest)
@@ -198,7 +207,8 @@ class GroupCommit:
         except DatabaseError as error:
             await self.alone(batch, newest, error)
         except BaseException as error:
-            settle(batch, error)
+            settle([*batch, *self.waiting], error)  # nobody waits for a drain that has ended
+            self.waiting = []
             raise
         else:
             settle(batch, None)
