@@ -13,6 +13,7 @@ import orjson
 from django.conf import settings
 from django.db import DatabaseError, connection
 
+from project.lib.crypto import Unreadable
 from triggers import refusals, routing, uses
 from triggers.bucket import BUCKETS
 from triggers.errors import BadDelivery, QueueFull, TriggerProblem
@@ -38,7 +39,7 @@ EXPANDS_TO = 4  # times its cap a gzip body may expand
 TRIES = 5  # times a delivery is judged again because the configuration changed
 RETRY_AFTER = 5  # seconds
 PATIENCE = 30.0  # seconds for a body to arrive
-LARGE = 64 * 1024  # bytes; a larger body is read beside the loop, so that nobody waits for it
+LARGE = 64 * 1024  # bytes; a larger or a packed body is read beside the loop, so that nobody waits for it
 
 
 @dataclass(slots=True)
@@ -112,6 +113,9 @@ class Door:
             return problem(503, full, retry=RETRY_AFTER)
         except DatabaseError as error:
             logger.warning("The door cannot ask its database: %s", error)
+            return problem(503, QueueFull(), retry=RETRY_AFTER)
+        except Unreadable as error:
+            logger.error("The secrets of source %s cannot be read: %s", delivery.slug, error)
             return problem(503, QueueFull(), retry=RETRY_AFTER)
 
     async def read(self, scope: Scope, receive: Receive, delivery: Delivery) -> Answer | None:
@@ -189,8 +193,8 @@ class Door:
         assert self.group is not None
         for _ in range(TRIES):
             known = routing.cached_or_none() or await self.current()
-            large = len(delivery.body) > LARGE
-            verdict = await beside(self.judge, delivery, known) if large else self.judge(delivery, known)
+            heavy = len(delivery.body) > LARGE or "content-encoding" in delivery.headers
+            verdict = await beside(self.judge, delivery, known) if heavy else self.judge(delivery, known)
             if isinstance(verdict, Answer):
                 newest = await self.current()
                 if newest.version == known.version:

@@ -209,6 +209,12 @@ def test_a_refused_delivery_is_taken_in_once_its_secret_is_mended(source: Source
     assert Refusal.objects.get().event == outcome.seq
 
 
+def test_a_secret_sealed_with_another_key_is_the_desks_fault(source: Source) -> None:
+    Source.objects.update(sealed_secrets="sealed with a key that is gone")
+    [answer] = deliver(github(ISSUE))
+    assert (answer.status, "retry-after" in answer.headers) == (503, True)
+
+
 def test_a_secret_that_has_ended_admits_nothing_any_more(source: Source, ann: Any) -> None:
     deliver(github(ISSUE, X_Hub_Signature_256=signed(json.dumps(ISSUE).encode(), "a secret that leaked")))
     ended = {"value": "a secret that leaked", "ends_at": "2020-01-01T00:00:00+00:00"}
