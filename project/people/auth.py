@@ -93,7 +93,7 @@ class Bearer(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         row = ApiToken.objects.all().named(token.strip())
-        if row is None or (row.user is not None and not row.user.is_active):
+        if row is None:
             return None
         if request.method not in SAFE:
             note_use(row)

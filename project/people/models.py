@@ -30,7 +30,8 @@ class User(AbstractUser):
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def live(self) -> "ApiTokenQuerySet":
-        return self.filter(revoked_at=None)
+        """Not revoked, and nobody's who left."""
+        return self.filter(Q(user=None) | Q(user__is_active=True), revoked_at=None)
 
     def issue(self, *, user: User | None, service: str, name: str, scopes: list[str]) -> tuple["ApiToken", str]:
         """Make a token; returns the row and the secret text, which is never stored or shown again."""
