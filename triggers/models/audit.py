@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Audit(models.Model):
-    """One deed. `number` and `hash` are filled when tick seals the row."""
+    """One deed. `number` and `hash` are for the sealing of rows, which nothing does yet."""
 
     at = models.DateTimeField(db_index=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
