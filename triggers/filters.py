@@ -59,6 +59,7 @@ class Clause(TypedDict):
     text: str
     paths: list[list[str]]
     wanted: NotRequired[str]
+    simple: NotRequired[tuple[str, str | int | bool]]  # `path == literal`: what is compared, and with what
 
 
 class FilterPlan(TypedDict):
@@ -154,7 +155,20 @@ def clause_of(text: str, node: Node) -> Clause:
     clause: Clause = {"text": source, "paths": [list(path) for path in paths]}
     if wanted := wanted_of(text, node):
         clause["wanted"] = wanted
+        if simple := simple_of(text, node):
+            clause["simple"] = simple
     return clause
+
+
+def simple_of(text: str, node: Node) -> tuple[str, str | int | bool] | None:
+    """The operator and the literal of a comparison whose two sides can be compared without the evaluator."""
+    relation, right = trees(node)
+    literal = unwrapped(right)
+    source = text[literal.meta.start_pos : literal.meta.end_pos]
+    if literal.data != "literal" or source[-1] in "uU":  # an unsigned number is a kind of its own
+        return None
+    value = cel.evaluate(source, {})
+    return (str(relation.data), value) if type(value) in (str, int, bool) else None
 
 
 def conjuncts(node: Node) -> Iterator[Node]:

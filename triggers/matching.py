@@ -1,8 +1,9 @@
 """Which trigger an event wakes, and in words why not. Pure: no database, no clock, no network."""
 
+import operator
 import re
 from codecs import BOM_UTF8
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -82,6 +83,15 @@ class Verdict:
 MATCHED = Verdict("matched")
 
 
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "relation_eq": operator.eq,
+    "relation_ne": operator.ne,
+    "relation_lt": operator.lt,
+    "relation_le": operator.le,
+    "relation_gt": operator.gt,
+    "relation_ge": operator.ge,
+}
+SAFE = 2**63  # CEL's whole numbers have 64 bits; beyond them the evaluator says what it thinks
 SCALARS = (str, int, bool, float, type(None), _Missing)
 LONGEST_SCALAR = 200  # characters of a value a verdict is remembered by
 MOST_JUDGED = 10_000  # verdicts
@@ -166,6 +176,8 @@ def match(rule: Rule, view: View) -> Verdict:
 
 def judge(clause: Clause, view: View) -> Verdict:
     """What one clause says; remembered by the values it reads, of which most senders have few."""
+    if "simple" in clause and (verdict := compare(clause, view)):
+        return verdict
     key = values_key(clause, view)
     found = JUDGED.get(key) if key else None
     if found is None:
@@ -175,6 +187,23 @@ def judge(clause: Clause, view: View) -> Verdict:
                 JUDGED.clear()
             JUDGED[key] = found
     return found
+
+
+def compare(clause: Clause, view: View) -> Verdict | None:
+    """A comparison of two texts, whole numbers or truth values, as CEL defines it; None for anything else."""
+    relation, wanted = clause["simple"]
+    _, value = resolve(tuple(clause["paths"][0]), view.values)
+    compared = COMPARISONS.get(relation)
+    if (
+        compared is None
+        or type(value) is bool
+        or type(value) is not type(wanted)
+        or (type(value) is int and not -SAFE <= value < SAFE)
+    ):
+        return None
+    if compared(value, wanted):
+        return MATCHED
+    return Verdict("not_matched", clause["text"], refusal(clause, view.values))
 
 
 def values_key(clause: Clause, view: View) -> JudgedKey | None:

@@ -19,8 +19,10 @@ from triggers.matching import (
     DOOR_ITEMS,
     Rule,
     Verdict,
+    compare,
     compile_filter,
     compile_pattern,
+    evaluate,
     event_view,
     match,
     reads_of,
@@ -396,3 +398,19 @@ def test_a_crowd_of_small_objects_is_left_to_the_worker_too() -> None:
     asked = rule("'k1' in event.data")
     crowd = Delivery({f"k{number}": {"a": {}} for number in range(DOOR_ITEMS)})
     assert too_big_for_door(event_view(crowd, reads_of([asked])), len(crowd.raw))
+
+
+PLAIN = st.one_of(st.text(max_size=3), st.integers(-5, 5), st.integers(), st.booleans(), st.none(), st.floats(-3, 3))
+
+
+@given(
+    value=PLAIN,
+    literal=st.one_of(st.text("ab'\\é", max_size=3), st.integers(-5, 5), st.booleans()),
+    sign=st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+)
+def test_a_plain_comparison_says_what_the_evaluator_says(value: Any, literal: Any, sign: str) -> None:
+    shown = json.dumps(literal)
+    [clause] = compile_filter(f"event.data.a {sign} {shown}")["clauses"]
+    view = event_view(Delivery({"a": value}))
+    quick = compare(clause, view) if "simple" in clause else None
+    assert quick is None or quick == evaluate(clause, view)
