@@ -16,6 +16,13 @@ from project.people import doors
 from project.people.models import User
 
 
+def old_password(request: HttpRequest, password: str) -> str:
+    """The password of whoever is signed in; throttled like the sign-in, since the same backends are asked."""
+    if authenticate(request, username=request.user.get_username(), password=password) is None:
+        raise forms.ValidationError("That is not your password.")
+    return password
+
+
 class PasswordForm(forms.Form):
     """The password of whoever is signed in."""
 
@@ -28,11 +35,24 @@ class PasswordForm(forms.Form):
         super().__init__(*args)
 
     def clean_password(self) -> str:
-        """Throttled like the sign-in: the same backends are asked."""
-        password: str = self.cleaned_data["password"]
-        if authenticate(self.request, username=self.request.user.get_username(), password=password) is None:
-            raise forms.ValidationError("That is not your password.")
-        return password
+        return old_password(self.request, self.cleaned_data["password"])
+
+
+class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]
+    """A new password. Who only found the browser open must not get one: the old one is asked for, throttled too,
+    but right after the sign-in with a printed one."""
+
+    field_order = ("password", "new_password1", "new_password2")
+
+    def __init__(self, request: HttpRequest, user: User, *args: Any) -> None:
+        self.request = request
+        super().__init__(user, *args)
+        if not user.must_change_password:
+            self.fields["password"] = PasswordForm.base_fields["password"]
+            self.order_fields(self.field_order)
+
+    def clean_password(self) -> str:
+        return old_password(self.request, self.cleaned_data["password"])
 
 
 @sensitive_post_parameters()
@@ -61,9 +81,9 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def password_change(request: HttpRequest) -> HttpResponse:
-    """A new password; asked for at the first sign-in, before anything else."""
+    """A new password; one that was printed is asked for before anything else."""
     assert isinstance(request.user, User)
-    form: SetPasswordForm[User] = SetPasswordForm(request.user, request.POST or None)
+    form = NewPasswordForm(request, request.user, request.POST or None)
     if form.is_valid():
         user = form.save()
         User.objects.filter(pk=user.pk).update(must_change_password=False)

@@ -64,6 +64,15 @@ def test_a_password_that_was_printed_must_be_changed_first(ann, sign_in):
     assert enter(Client(), "ann", fresh).status_code == 302
 
 
+def test_an_open_browser_alone_gets_no_new_password(ann, sign_in):
+    client, fresh = sign_in(ann), "quite another long one"
+    wish = {"new_password1": fresh, "new_password2": fresh}
+    for old in ({}, {"password": "a guess"}):
+        assert client.post("/password", wish | old).status_code == 400
+    assert client.post("/password", wish | {"password": PASSWORD}).url == "/"
+    assert enter(Client(), "ann", fresh).status_code == 302
+
+
 def test_a_step_up_is_over_after_five_minutes(ann, sign_in, monkeypatch):
     client = sign_in(ann)
     client.post("/step-up", {"password": PASSWORD, "next": "/"})
