@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from billiard.common import terminate_handler_fired
 from django.db import transaction
 
 from project.lib import backoff, clock
@@ -30,8 +31,10 @@ from triggers.journal import Journal, to_json
 from triggers.models import Run, Step
 from triggers.models.run import MAX_CRASHES
 from triggers.models.trigger import DEFAULT_LIMITS
+from triggers.reading import clean_text
 
 TRACE = 20_000  # characters of a traceback that are kept
+MESSAGE = 10_000  # and of an error's own words
 OWNER = f"{socket.gethostname()}:{os.getpid()}"[:100]
 
 
@@ -64,7 +67,10 @@ def work(run: Run) -> None:
         record(durable, lambda now: endings.cancel_now(run, now, by=None, reason="cancel_requested"), stopping=True)
     except GivenBack:
         give_back(run)
-    except (SystemExit, KeyboardInterrupt):
+    except (SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, SystemExit) and not terminate_handler_fired():
+            fail(durable, error)  # the handler's own exit(): given back, it would come again for ever
+            return
         give_back(run)
         raise
     except Blocked as signal:
@@ -121,11 +127,11 @@ def block(run: Run, difference: str) -> None:
     changed("runs", id=run.pk)
 
 
-def fail(durable: Durable, error: Exception) -> None:
+def fail(durable: Durable, error: BaseException) -> None:
     """Another try after a back-off, or the dead letters."""
     run, story, place = durable.row, describe(error), place_of(error)
     limits: dict[str, Any] = run.trigger.retries if run.trigger else DEFAULT_LIMITS["retries"]  # type: ignore[assignment]
-    step = durable.current_step
+    step = clean_text(durable.current_step)[0]
     if isinstance(error, Permanent) or run.attempt > limits["max"]:
         record(durable, lambda now: endings.bury(run, now, error=story, place=place, step=step))
         return
@@ -180,10 +186,10 @@ def crash(run: Run, reason: str, last: str) -> dict[str, Any]:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """`{type, message, traceback}` of an error, as pages show it."""
-    trace = "".join(traceback.format_exception(error))
-    message = str(error) or (type(error).__doc__ or "").strip()
-    return {"type": type(error).__name__, "message": message, "traceback": trace[-TRACE:]}
+    """`{type, message, traceback}` of an error, as pages show it and every database can store it."""
+    trace = "".join(traceback.format_exception(error))[-TRACE:]
+    message = (str(error) or (type(error).__doc__ or "").strip())[:MESSAGE]
+    return {"type": type(error).__name__, "message": clean_text(message)[0], "traceback": clean_text(trace)[0]}
 
 
 def place_of(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -346,7 +347,9 @@ def test_a_run_gives_itself_back_at_its_next_step_when_the_desk_is_paused(owner:
     assert fresh(run).status == "succeeded"
 
 
-def test_a_worker_that_stops_gives_its_run_back() -> None:
+def test_a_worker_that_stops_gives_its_run_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triggers.execute.terminate_handler_fired", lambda: True)  # what SIGTERM does to a worker
+
     def story(run: Durable) -> str:
         run.step("one", lambda: 1)
         if run.row.fence == 1:
@@ -361,6 +364,32 @@ def test_a_worker_that_stops_gives_its_run_back() -> None:
         assert (held.status, held.attempt, held.crashes, held.fence) == ("queued", 1, 0, 2)
         work()
     assert fresh(run).status == "succeeded"
+
+
+def test_a_handler_that_calls_exit_fails_like_any_other_and_does_not_come_again_for_ever() -> None:
+    def story(run: Durable) -> None:
+        sys.exit("a key is missing")
+
+    with registered("story", story):
+        run = builders.run("story", attempt=4)  # its last
+        work()
+    held = fresh(run)
+    assert (held.status, held.error["type"], held.error["message"]) == ("dead", "SystemExit", "a key is missing")
+
+
+@pytest.mark.parametrize("text", ["half \ud800", "nul \x00", "x" * 200_000])
+def test_a_failure_is_recorded_whatever_its_words_and_its_step_are(text: str) -> None:
+    def story(run: Durable) -> None:
+        def broken() -> None:
+            raise ValueError(text)
+
+        run.step(text[:20], broken)
+
+    with registered("story", story):
+        run = builders.run("story", attempt=4)  # its last
+        work()
+    assert fresh(run).status == "dead"
+    assert DeadLetter.objects.get(run=run).message
 
 
 def test_an_emitted_event_is_stored_once_and_counts_its_hops() -> None:
