@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from django.conf import settings
 from django.db import DatabaseError, connection
 
 from project.lib.crypto import Unreadable
@@ -21,10 +20,10 @@ from triggers.group_commit import GroupCommit, writer_for
 from triggers.ingest import ConfigChanged, Outcome
 from triggers.models import Source
 from triggers.models.source import hint_of
-from triggers.reading import unzip
 from triggers.routing import Table
 from triggers.sources import webhook
-from triggers.sources.verify import Forged, verify
+from triggers.sources.proof import expanded_body, most_of, prove
+from triggers.sources.verify import Forged
 from triggers.store import Member
 from triggers.telling import Repeat, Teller
 from triggers.threads import beside
@@ -35,7 +34,6 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 IN_FLIGHT = 64 * 1024 * 1024  # bytes of bodies one process holds; above it 503
-EXPANDS_TO = 4  # times its cap a gzip body may expand
 TRIES = 5  # times a delivery is judged again because the configuration changed
 RETRY_AFTER = 5  # seconds
 PATIENCE = 30.0  # seconds for a body to arrive
@@ -79,6 +77,7 @@ class Door:
         self.asking: list[asyncio.Future[Table]] = []
         self.looking: asyncio.Task[None] | None = None
         self.after: set[asyncio.Task[None]] = set()
+        self.unpacking = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -125,7 +124,7 @@ class Door:
             return NOT_FOUND
         if scope["method"] != "POST":
             return Answer(405, PROBLEM_405, headers=[(b"allow", b"POST")])
-        most = source.max_body or webhook.scheme_of(source).get("max_body") or settings.MAX_BODY_BYTES
+        most = most_of(source)
         declared = delivery.headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > most:
             return too_large(most)
@@ -193,8 +192,7 @@ class Door:
         assert self.group is not None
         for _ in range(TRIES):
             known = routing.cached_or_none() or await self.current()
-            heavy = len(delivery.body) > LARGE or "content-encoding" in delivery.headers
-            verdict = await beside(self.judge, delivery, known) if heavy else self.judge(delivery, known)
+            verdict = await self.judged(delivery, known)
             if isinstance(verdict, Answer):
                 newest = await self.current()
                 if newest.version == known.version:
@@ -210,16 +208,25 @@ class Door:
             return self.accepted(known.sources[delivery.slug], verdict)
         raise QueueFull("The configuration changes too fast to take events.")
 
+    async def judged(self, delivery: Delivery, known: Table) -> list[Member] | Answer:
+        """At once when it is quick; packed ones one after the other: a stranger's few bytes may grow a thousandfold."""
+        if "content-encoding" in delivery.headers:
+            async with self.unpacking:
+                return await beside(self.judge, delivery, known)  # type: ignore[no-any-return]
+        if len(delivery.body) > LARGE:
+            return await beside(self.judge, delivery, known)  # type: ignore[no-any-return]
+        return self.judge(delivery, known)
+
     def judge(self, delivery: Delivery, known: Table) -> list[Member] | Answer:
         """Verify over the raw bytes, then read, then match; an answer when it stops before the store."""
         source = known.sources.get(delivery.slug)
         if source is None:
             return NOT_FOUND
         try:
-            prove(source, delivery)
+            note_proof(source, delivery)
             if wait := take_token(source):
                 return too_many(wait)
-            body = expanded_body(source, delivery)
+            body = expanded_body(source, delivery.body, delivery.headers)
             arrivals = webhook.arrivals_of(source, body, delivery.headers, remote=delivery.remote)
         except Forged as forged:
             return Answer(401, PROBLEM_401, forged.reason, str(forged))
@@ -280,28 +287,11 @@ def give_back(source: Source) -> None:
         BUCKETS.of(source.pk, source.rate_limit).give_back()
 
 
-def prove(source: Source, delivery: Delivery) -> None:
-    scheme = webhook.scheme_of(source)
-    if scheme["scheme"] == "none":
-        return
+def note_proof(source: Source, delivery: Delivery) -> None:
+    """Raise Forged, or remember which secret fitted."""
     now = time.time()
-    secrets = [secret["value"] for secret in source.valid_secrets(now)]
-    keys = [secret.encode() for secret in secrets]
-    try:
-        proof = verify(scheme, delivery.body, delivery.headers, keys, now=now)
-    except Forged:
-        expanded = expanded_body(source, delivery)
-        if expanded == delivery.body:
-            raise
-        proof = verify(scheme, expanded, delivery.headers, keys, now=now)  # signed first, then packed on the way
-    uses.note(source.pk, hint_of(secrets[proof.secret]), now)
-
-
-def expanded_body(source: Source, delivery: Delivery) -> bytes:
-    """The body without its gzip, bounded."""
-    if "content-encoding" not in delivery.headers:
-        return delivery.body
-    return unzip(delivery.body, EXPANDS_TO * (source.max_body or settings.MAX_BODY_BYTES))
+    if secret := prove(source, delivery.body, delivery.headers, now=now, came=now):
+        uses.note(source.pk, hint_of(secret), now)
 
 
 def keep(delivery: Delivery, answer: Answer) -> None:

@@ -326,3 +326,31 @@ def test_the_numbers_of_the_contract() -> None:
     assert edge.IN_FLIGHT == 64 * 1024 * 1024
     assert settings.MAX_BODY_BYTES == 1024 * 1024
     assert group_commit.PATIENCE <= 0.2, "the loop itself never waits longer for SQLite's lock"
+
+
+def test_packed_bodies_of_strangers_are_opened_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_now, most, lock = 0, 0, threading.Lock()
+
+    def slowly(body: bytes, most_bytes: int) -> bytes:
+        nonlocal open_now, most
+        with lock:
+            open_now += 1
+            most = max(most, open_now)
+        time.sleep(0.02)
+        with lock:
+            open_now -= 1
+        return body * 2
+
+    monkeypatch.setattr(edge, "unzip", slowly)
+    forged = github(b"packed", Content_Encoding="gzip", X_Hub_Signature_256="sha256=" + "0" * 64)
+    clients = [Client(forged) for _ in range(6)]
+
+    async def work(door: Door) -> None:
+        tasks = [client.start(door) for client in clients]
+        for client in clients:
+            client.give(forged["body"], more=False)
+        await asyncio.gather(*tasks)
+
+    held(work)
+    assert [client.status for client in clients] == [401] * 6
+    assert most == 1
