@@ -164,6 +164,7 @@ def from_holder(run: Run, step: str, wish: Wish, holder: Action, now: datetime) 
     """Join it, or free its key for a new one (None), or refuse."""
     same_place = holder.origin_run == run.origin_id and holder.step == step
     if step in run.send_again and holder.is_settled:
+        check_may_repeat(run, holder)
         Action.objects.filter(pk=holder.pk).update(gave_key_up=True)
         Audit.write("send once more", holder, by=run.requester, run=run.pk)
         return None
@@ -175,6 +176,15 @@ def from_holder(run: Run, step: str, wish: Wish, holder: Action, now: datetime) 
     if same_place and holder.key_is_implicit:
         return stand(run, step, holder), f"“{step}” was {holder.status} as A-{holder.pk} with other arguments"
     raise KeyTaken(f"the key {holder.key!r} names A-{holder.pk} ({holder.status}) with other arguments")
+
+
+def check_may_repeat(run: Run, holder: Action) -> None:
+    """On high a second effect is asked for by somebody who may review and did not ask for the first."""
+    if holder.tier != Tier.HIGH:
+        return
+    person, ruling = run.requester, policy.verdict(holder.kind, at_least=Tier.HIGH)
+    if person is None or holder.asked_by(person) or not policy.may_review(person, ruling):
+        raise KeyTaken(f"A-{holder.pk} is high: only a reviewer who did not ask for it may have it sent again")
 
 
 def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime) -> tuple[Act, str]:

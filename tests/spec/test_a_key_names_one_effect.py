@@ -10,8 +10,11 @@ from approvals import decide, deliver, propose
 from approvals.act import act
 from approvals.errors import NotSent, OutcomeUnknown, Refused
 from approvals.models import Action, Connection
+from approvals.tiers import Tier
 from project.lib import clock
+from project.people import roles
 from tests import builders
+from tests.conftest import person
 from tests.handlers import work
 from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
 from triggers import redrive
@@ -130,6 +133,23 @@ class TestWithoutAKey:
         say(second, ben)
         settle()
         assert shop.sent == [f"R-{run.pk}/order tea", f"R-{run.pk}/order tea.g2"]
+
+    @pytest.mark.parametrize("who", [None, "otto", "ann"])
+    def test_on_high_only_a_reviewer_who_did_not_ask_may_tick_it(self, story, shop, ben, ann, who):
+        """An operator alone, the desk itself, and whoever asked for the first one may not; Ben, who reviews, may."""
+        changed_kind(tier=Tier.HIGH)
+        run = ask(cups=2, key=None)
+        Action.objects.update(requester_chain=[ann.pk])
+        say(Action.objects.get(), ben, stepped_up=True, reason="it is due")
+        settle()
+        by = {"otto": lambda: person("otto", roles.OPERATOR), "ann": lambda: ann}.get(who, lambda: None)()
+        refused = redrive.rerun(now_of(run), by=by, send_again=["order tea"])
+        settle()
+        assert (now_of(refused).status, now_of(refused).error["type"]) == ("dead", "KeyTaken")
+        assert Action.objects.count() == len(shop.sent) == 1
+        redrive.rerun(now_of(run), by=ben, send_again=["order tea"])
+        settle()
+        assert Action.objects.get(status="awaiting").generation == 2
 
     def test_delivered_and_then_asked_otherwise_blocks_until_a_person_chooses(self, story, shop, ben, owner):
         run = ask(cups=2, key=None)
