@@ -192,7 +192,8 @@ def judge(clause: Clause, view: View) -> Verdict:
 def compare(clause: Clause, view: View) -> Verdict | None:
     """A comparison of two texts, whole numbers or truth values, as CEL defines it; None for anything else."""
     relation, wanted = clause["simple"]
-    _, value = resolve(tuple(clause["paths"][0]), view.values)
+    path = tuple(clause["paths"][0])
+    _, value = resolve(path, view.values)
     compared = COMPARISONS.get(relation)
     if (
         compared is None
@@ -203,7 +204,7 @@ def compare(clause: Clause, view: View) -> Verdict | None:
         return None
     if compared(value, wanted):
         return MATCHED
-    return Verdict("not_matched", clause["text"], refusal(clause, view.values))
+    return Verdict("not_matched", clause["text"], f"{name(path)} was {show(value)}, wanted {clause['wanted']}")
 
 
 def values_key(clause: Clause, view: View) -> JudgedKey | None:
