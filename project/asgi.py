@@ -1,7 +1,6 @@
 """One server process: the door and the files before Django, the desk's pages and its socket behind them."""
 
 import gc
-import gc
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -64,7 +63,6 @@ async def lifespan(receive: Receive, send: Send) -> None:
     except SystemExit as refusal:
         await send({"type": "lifespan.startup.failed", "message": str(refusal)})
         return
-    gc.freeze()  # what start-up loaded stays: the collector need not walk it again and again under load
     settle_memory()
     await send({"type": "lifespan.startup.complete"})
     await receive()
