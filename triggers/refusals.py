@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,18 +10,23 @@ from django.db import transaction
 
 from project.lib import clock, crypto
 from project.lib.live import changed
+from triggers.envelope import Arrival
 from triggers.errors import BadDelivery, NotValid
 from triggers.ingest import Outcome, ingest
 from triggers.models import Audit, Refusal, Source
+from triggers.retention import prune_refusals_of
 from triggers.sources import webhook
-from triggers.sources.verify import Forged, verify
+from triggers.sources.proof import expanded_body, prove
+from triggers.sources.verify import Forged
 
 if TYPE_CHECKING:
     from project.people.models import User
 
 A_SECOND = 10  # refusals one process stores; the rest is only counted
 KEPT_BODY = 64 * 1024  # bytes; of a larger body only the digest stays
+PRUNE_AFTER = 50  # refusals of one source: then its oldest go, however long the next round of retention takes
 AN_EVENT = 100  # repeats listed on one event, the newest
+NOT_AGAIN = "This one cannot be taken in again."
 
 
 class Valve:
@@ -41,6 +47,7 @@ class Valve:
 
 
 valve = Valve()
+stored: Counter[int | None] = Counter()  # refusals of each source by this process; None: of addresses nobody has
 
 
 def keep(
@@ -77,6 +84,10 @@ def keep(
         remote=remote,
         event=event,
     )
+    key = source.pk if source else None
+    stored[key] += 1
+    if stored[key] % PRUNE_AFTER == 0:
+        prune_refusals_of(source)
     changed("sources")
     return refusal
 
@@ -101,30 +112,34 @@ def keep_duplicate(source: Source, outcome: Outcome, *, headers: Mapping[str, st
 
 
 def admit(refusal: Refusal, *, by: "User | None") -> list[Outcome]:
-    """Check a refused delivery again, by the time it came and the secrets of now, and take it in.
+    """Check a refused delivery again, by the time it came and the secrets of now, and take it in, once.
 
-    Raises NotValid in words when it still does not prove its sender or its body was not kept."""
+    Raises NotValid in words when it still does not prove its sender, its body was not kept or somebody was first."""
+    arrivals = arrivals_of(refusal)
+    with transaction.atomic():  # whatever fails in it leaves the refusal as it was
+        if not Refusal.objects.filter(pk=refusal.pk, admitted_at=None).update(admitted_at=clock.now()):
+            raise NotValid(NOT_AGAIN)
+        outcomes = ingest(arrivals)
+        first = outcomes[0].seq if outcomes else None
+        Refusal.objects.filter(pk=refusal.pk).update(event=first)
+        Audit.write("admit", refusal, by=by, event=first)
+        changed("sources", id=refusal.slug)
+    return outcomes
+
+
+def arrivals_of(refusal: Refusal) -> list[Arrival]:
+    """What a refused delivery holds, judged as the door does."""
     source = refusal.source
     if source is None or refusal.admitted_at or refusal.reason in ("duplicate", "same_body"):
-        raise NotValid("This one cannot be taken in again.")
+        raise NotValid(NOT_AGAIN)
     if refusal.body is None:
         raise NotValid("Its body was too large to keep; ask the sender for another delivery.")
     headers = {**refusal.headers, **(crypto.unseal(refusal.credentials) or {})}
     body = bytes(refusal.body)
-    scheme = webhook.scheme_of(source)
     try:
-        if scheme["scheme"] != "none":
-            secrets = [secret["value"].encode() for secret in source.valid_secrets(clock.now().timestamp())]
-            verify(scheme, body, headers, secrets, now=refusal.at.timestamp())
-        arrivals = webhook.arrivals_of(source, body, headers, remote=refusal.remote)
+        prove(source, body, headers, now=clock.now().timestamp(), came=refusal.at.timestamp())
+        return webhook.arrivals_of(source, expanded_body(source, body, headers), headers, remote=refusal.remote)
     except Forged as error:
         raise NotValid(f"It still does not prove its sender: {error}.") from error
     except BadDelivery as error:
         raise NotValid(f"It still cannot be read: {error.detail}") from error
-    outcomes = ingest(arrivals)
-    with transaction.atomic():
-        first = outcomes[0].seq if outcomes else None
-        Refusal.objects.filter(pk=refusal.pk).update(admitted_at=clock.now(), event=first)
-        Audit.write("admit", refusal, by=by, event=first)
-    changed("sources", id=source.slug)
-    return outcomes

@@ -41,13 +41,15 @@ def fired_slots(now: datetime) -> "models.QuerySet[ScheduleFire]":
 
 
 def prune_many_refusals() -> int:
-    removed = 0
-    for source in (*Source.objects.all(), None):  # None: addresses nobody has
-        own = Refusal.objects.filter(source=source, event=None)
-        newest = own.order_by("-pk").values_list("pk", flat=True)
-        if oldest := newest[REFUSALS_A_SOURCE : REFUSALS_A_SOURCE + 1].first():
-            removed += remove(own.filter(pk__lte=oldest))
-    return removed
+    return sum(prune_refusals_of(source) for source in (*Source.objects.all(), None))
+
+
+def prune_refusals_of(source: Source | None) -> int:
+    """Keep only the newest refusals of a source; None: of addresses nobody has."""
+    own = Refusal.objects.filter(source=source, event=None)
+    newest = own.order_by("-pk").values_list("pk", flat=True)
+    oldest = newest[REFUSALS_A_SOURCE : REFUSALS_A_SOURCE + 1].first()
+    return remove(own.filter(pk__lte=oldest)) if oldest else 0
 
 
 def empty_credentials(now: datetime) -> int:

@@ -14,7 +14,7 @@ from tests.deliveries import deliver, github, signed
 from triggers import refusals as refused
 from triggers import retention
 from triggers.door import Door
-from triggers.errors import NotValid
+from triggers.errors import NotValid, QueueFull
 from triggers.matching import compile_filter
 from triggers.models import Event, Refusal, Run, Source
 
@@ -151,8 +151,15 @@ def test_chunks_and_gzip_give_the_same_event() -> None:
     assert all(event.data["issue"] == {"number": 7} for event in Event.objects.all())
 
 
+def test_a_packed_body_may_expand_to_what_its_provider_may_send() -> None:
+    raw = json.dumps({**ISSUE, "text": "x" * 6_000_000}).encode()
+    packed = github(gzip.compress(raw), Content_Encoding="gzip", X_Hub_Signature_256=signed(raw))
+    [answer] = deliver(packed)
+    assert answer.status == 202
+
+
 def test_a_bomb_is_refused() -> None:
-    packed = gzip.compress(b" " * 20_000_000)
+    packed = gzip.compress(b" " * 30_000_000)
     [answer] = deliver(github(packed, Content_Encoding="gzip"))
     assert answer.status == 413
 
@@ -222,6 +229,55 @@ def test_a_secret_that_has_ended_admits_nothing_any_more(source: Source, ann: An
     with pytest.raises(NotValid):
         refused.admit(Refusal.objects.get(), by=ann)
     assert not Event.objects.exists()
+
+
+def test_a_packed_delivery_that_was_refused_can_be_taken_in(source: Source, ann: Any) -> None:
+    raw = json.dumps(ISSUE).encode()
+    packed = gzip.compress(raw)
+    signature = signed(raw, "the secret GitHub knows")
+    deliver(github(packed, Content_Encoding="gzip", X_Hub_Signature_256=signature))
+    source.change(by=None, secrets=[{"value": "the secret GitHub knows"}])
+    refused.admit(Refusal.objects.get(), by=ann)
+    assert Event.objects.get().data == ISSUE
+
+
+def test_a_second_press_takes_nothing_in_again(source: Source, ann: Any) -> None:
+    deliver(github(ISSUE, id="", X_Hub_Signature_256="sha256=00"))
+    raw = json.dumps(ISSUE).encode()
+    Refusal.objects.update(headers=github(raw, id="")["headers"] | {"x-hub-signature-256": signed(raw)})
+    pressed, pressed_again = Refusal.objects.get(), Refusal.objects.get()
+    refused.admit(pressed, by=ann)
+    with pytest.raises(NotValid):
+        refused.admit(pressed_again, by=ann)
+    assert Event.objects.count() == 1
+
+
+def test_what_could_not_be_stored_can_be_taken_in_later(
+    source: Source, ann: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = json.dumps(ISSUE).encode()
+    deliver(github(raw, X_Hub_Signature_256=signed(raw, "the secret GitHub knows")))
+    source.change(by=None, secrets=[{"value": "the secret GitHub knows"}])
+
+    def full(arrivals: Any) -> None:
+        raise QueueFull
+
+    with monkeypatch.context() as busy:
+        busy.setattr(refused, "ingest", full)
+        with pytest.raises(QueueFull):
+            refused.admit(Refusal.objects.get(), by=ann)
+    assert Refusal.objects.get().admitted_at is None
+    refused.admit(Refusal.objects.get(), by=ann)
+    assert Event.objects.count() == 1
+
+
+@pytest.mark.parametrize("slug", ["github", "nobody"])
+def test_refusals_go_while_they_come_not_only_when_retention_looks(slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "REFUSALS_A_SOURCE", 2)
+    monkeypatch.setattr(refused, "PRUNE_AFTER", 5)
+    refused.stored.clear()
+    deliver(*({**github(ISSUE, X_Hub_Signature_256="sha256=00"), "slug": slug} for _ in range(6)))
+    assert Refusal.objects.count() == 3
 
 
 def test_of_addresses_nobody_has_only_the_newest_refusals_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,45 @@
+"""Whether a delivery proves its sender, packed or not, and how large it may be."""
+
+from collections.abc import Mapping
+
+from django.conf import settings
+
+from triggers.models import Source
+from triggers.reading import unzip
+from triggers.sources.verify import Forged, verify
+from triggers.sources.webhook import scheme_of
+
+EXPANDS_TO = 4  # times the general cap a gzip body may always expand
+
+
+def most_of(source: Source) -> int:
+    """The cap of a body in bytes: the source's own, its provider's, or the general one."""
+    most: int = source.max_body or scheme_of(source).get("max_body") or settings.MAX_BODY_BYTES
+    return most
+
+
+def expanded_body(source: Source, body: bytes, headers: Mapping[str, str]) -> bytes:
+    """The body without its gzip; raises BadDelivery when it is broken or grows beyond what the source may send."""
+    if "content-encoding" not in headers:
+        return body
+    return unzip(body, max(most_of(source), EXPANDS_TO * settings.MAX_BODY_BYTES))
+
+
+def prove(source: Source, body: bytes, headers: Mapping[str, str], *, now: float, came: float) -> str:
+    """The secret that fits, empty when the source asks for none; raises Forged.
+
+    Unix times: the secrets valid at `now` count, the delivery's own timestamp is judged by when it `came`."""
+    scheme = scheme_of(source)
+    if scheme["scheme"] == "none":
+        return ""
+    secrets = [secret["value"] for secret in source.valid_secrets(now)]
+    keys = [secret.encode() for secret in secrets]
+    try:
+        proof = verify(scheme, body, headers, keys, now=came)
+    except Forged:
+        expanded = expanded_body(source, body, headers)
+        if expanded == body:
+            raise
+        proof = verify(scheme, expanded, headers, keys, now=came)  # signed first, then packed on the way
+    secret: str = secrets[proof.secret]
+    return secret
