@@ -6,5 +6,7 @@ from triggers import dispatch
 
 def tick() -> None:
     """What beat asks for every two seconds; safe when two rounds run at once."""
-    dispatch.tick()
-    deliver.tick()
+    try:
+        dispatch.tick()
+    finally:  # what people approved is delivered whatever became of the machine's round
+        deliver.tick()

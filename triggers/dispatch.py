@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 
 from project.lib import clock
+from project.lib.apart import apart
 from triggers import bells, fire, waking
 from triggers.execute import reclaim
 from triggers.ingest import match_stored
@@ -14,6 +15,7 @@ from triggers.models import Pulse, Run, Wait
 RING_AGAIN = timedelta(seconds=5)  # a bell older than this is presumed lost
 BELLS = 64  # bells a round at most; a worker that hears one looks for more by itself
 ROUND = 500  # rows of each kind a round at most
+ASK_MISSING = 10  # of so many rounds one rings for runs whose handler was missing: it may be back
 
 
 @dataclass(frozen=True)
@@ -28,20 +30,21 @@ class Round:
 
 
 class Place:
-    """Where this process goes on with the slow walk over all pending waits."""
+    """Where this process goes on with the slow walk over all pending waits, and how often it has rung."""
 
     after = 0
+    rounds = 0
 
 
 def tick() -> Round:
-    """One round; safe when two run at once, since every move is a compare-and-set."""
+    """One round; safe when two run at once, since every move is a compare-and-set. No stage stops another one."""
     now = clock.now()
     done = Round(
-        reclaimed=reclaim_lost(now),
-        woken=waking.expire_due(now, limit=ROUND) + repair_waits(),
-        matched=match_stored(None, limit=ROUND),
-        fired=fire.fire_due(),
-        rung=ring_due(clock.now()),
+        reclaimed=apart(reclaim_lost, now),
+        woken=apart(waking.expire_due, now, limit=ROUND) + apart(repair_waits),
+        matched=apart(match_stored, None, limit=ROUND),
+        fired=apart(fire.fire_due),
+        rung=apart(ring_due, clock.now()),
     )
     Pulse.beat("tick", now, **asdict(done))
     return done
@@ -50,7 +53,7 @@ def tick() -> Round:
 def reclaim_lost(now: datetime) -> int:
     """Take back the runs of workers that are gone."""
     lost = Run.objects.lost(now).order_by("leased_until").values_list("pk", "fence")[:ROUND]
-    return sum(reclaim(run_id, fence, reason="worker_lost") for run_id, fence in lost)
+    return sum(apart(reclaim, run_id, fence, reason="worker_lost") for run_id, fence in lost)
 
 
 def repair_waits() -> int:
@@ -62,10 +65,15 @@ def repair_waits() -> int:
 
 
 def ring_due(now: datetime) -> int:
-    """Ring for due runs whose bell is old or was never rung, most urgent first."""
+    """Ring for due runs whose bell is old or was never rung, most urgent first.
+
+    Runs without a handler would take the bells of those behind them; one round in ten asks whether it is back."""
     stale = Q(rung_at=None) | Q(rung_at__lt=now - RING_AGAIN)
-    due = Run.objects.due(now).filter(stale).order_by("priority", "due_at", "id")
-    ids = list(due.values_list("pk", flat=True)[:BELLS])
+    due = Run.objects.due(now).filter(stale)
+    if Place.rounds % ASK_MISSING:
+        due = due.exclude(reason="handler_missing")
+    Place.rounds += 1
+    ids = list(due.order_by("priority", "due_at", "id").values_list("pk", flat=True)[:BELLS])
     if not ids:
         return 0
     Run.objects.filter(pk__in=ids).update(rung_at=now)

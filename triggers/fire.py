@@ -9,11 +9,12 @@ from django.db import transaction
 from django.db.models import F
 
 from project.lib import clock, live
+from project.lib.apart import apart
 from triggers.envelope import Arrival
 from triggers.errors import NotValid
 from triggers.ingest import ingest
 from triggers.models import Audit, ScheduleFire, Source
-from triggers.sources.schedule import ON_TIME, Due, iso, parse_schedule
+from triggers.sources.schedule import ON_TIME, Due, Schedule, iso, parse_schedule
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -26,10 +27,10 @@ def fire_due() -> int:
     """Ring every slot that is due; returns how many events that made. Called by tick; two at once are harmless."""
     now = clock.now()
     for source in Source.objects.open().filter(kind="schedule", next_fire_at=None)[:BATCH]:
-        plan(source, now)
-    rung = sum(ring_again(slot) for slot in cut_short(now))
+        apart(plan, source, now)
+    rung = sum(apart(ring_again, slot) for slot in cut_short(now))
     for source in Source.objects.due_schedules(now).order_by("next_fire_at")[:BATCH]:
-        rung += take_and_ring(source, now)
+        rung += apart(take_and_ring, source, now)
     return rung
 
 
@@ -43,21 +44,28 @@ def fire(source: Source, *, by: "User | None" = None) -> int:
 
 def plan(source: Source, now: datetime) -> None:
     """Set the first slot from now on: a new, changed or resumed schedule has nothing to catch up."""
-    try:
-        schedule = parse_schedule(source.config)
-    except NotValid as refused:
-        source.disable(by=None, reason=refused.detail)
-        return
-    following = schedule.next_after(now.replace(microsecond=0))
-    if following is not None:
+    schedule = schedule_of(source)
+    following = schedule.next_after(now.replace(microsecond=0)) if schedule else None
+    if schedule and following:
         unplanned = Source.objects.open().filter(pk=source.pk, version=source.version, next_fire_at=None)
         unplanned.update(next_fire_at=following + schedule.offset(source.slug))
+
+
+def schedule_of(source: Source) -> Schedule | None:
+    """Its schedule; None, and the source is closed with the reason, when that is not valid any more."""
+    try:
+        return parse_schedule(source.config)
+    except NotValid as refused:
+        source.disable(by=None, reason=refused.detail)
+        return None
 
 
 def take_and_ring(source: Source, now: datetime) -> int:
     """Take the due slots of `source` and ring them in order; 0 when another tick was first."""
     assert source.next_fire_at is not None
-    schedule = parse_schedule(source.config)
+    schedule = schedule_of(source)
+    if schedule is None:
+        return 0
     offset = schedule.offset(source.slug)
     due = schedule.due(source.next_fire_at - offset, now - offset)
     if not take(source, due, offset, now):

@@ -7,6 +7,7 @@ from django.db import models, transaction
 from django.db.models import Exists, OuterRef, Q
 
 from project.lib import clock
+from project.lib.apart import apart
 from project.lib.live import changed
 from project.lib.states import IllegalMove
 from triggers import bells
@@ -95,7 +96,7 @@ def requeue(run: Run, now: datetime) -> bool:
 def expire_due(now: datetime, *, limit: int = BATCH) -> int:
     """End the waits of every waiting run whose time has come."""
     due = Run.objects.filter(status="waiting", wake_at__lte=now).order_by("wake_at").values_list("pk", flat=True)
-    return sum(expire_wait(run_id) for run_id in due[:limit])
+    return sum(apart(expire_wait, run_id) for run_id in due[:limit])
 
 
 def repair(after: int, *, limit: int = BATCH) -> tuple[int, int]:

@@ -12,6 +12,9 @@ from django.db import connections
 from project.lib import clock
 from project.people.models import User
 from triggers import configure, fire, retention
+from triggers.envelope import Arrival
+from triggers.errors import QueueFull
+from triggers.ingest import Outcome
 from triggers.models import Audit, Event, ScheduleFire, Source
 from triggers.sources.schedule import iso
 
@@ -249,3 +252,40 @@ def test_old_slots_are_forgotten_and_what_was_cut_short_is_not(set_clock: Callab
     ScheduleFire.objects.create(source=source, fire_at=old - timedelta(hours=2), fired_at=old, outcome="missed")
     assert retention.prune()["slots"] == 2
     assert list(ScheduleFire.objects.order_by("pk")) == kept
+
+
+@pytest.mark.django_db
+def test_a_due_schedule_whose_zone_vanished_is_closed_and_the_others_ring(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    broken = configure.make_source(by=None, slug="old", kind="schedule", config=EVERY_TEN)
+    schedule()
+    fire.fire_due()
+    Source.objects.filter(pk=broken.pk).update(config={**EVERY_TEN, "timezone": "Gone/Zone"})
+    set_clock("02:10")
+    assert fire.fire_due() == 1
+    broken.refresh_from_db()
+    assert broken.enabled is False
+
+
+@pytest.mark.django_db
+def test_a_slot_that_cannot_be_stored_now_stops_no_other_schedule(
+    set_clock: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_clock("02:03")
+    full = configure.make_source(by=None, slug="full", kind="schedule", config=EVERY_TEN)
+    schedule()
+    fire.fire_due()
+    ingest = fire.ingest
+
+    def refusing(arrivals: list[Arrival]) -> list[Outcome]:
+        if arrivals[0].source_id == full.pk:
+            raise QueueFull
+        return ingest(arrivals)
+
+    monkeypatch.setattr(fire, "ingest", refusing)
+    set_clock("02:10")
+    assert fire.fire_due() == 1
+    monkeypatch.undo()
+    set_clock("02:10:30")
+    assert fire.fire_due() == 1
+    assert slots() == ["02:10", "02:10"]
