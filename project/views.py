@@ -18,6 +18,7 @@ from project import feed, figures, samples
 from project.lib import clock
 from project.people.doors import needs
 from project.people.models import User
+from project.people.roles import can
 from triggers.models import DeadLetter, Event, Pulse, Run, Source, Trigger
 
 SHOWN = 8  # triggers on the home page
@@ -44,7 +45,7 @@ def home(request: HttpRequest) -> HttpResponse:
     busy = figures.from_outside().filter(received_at__gte=now - figures.HOUR)[: figures.BUSY].count() >= figures.BUSY
     bars = figures.kept("bars", lambda: figures.per_minute(now), busy=busy)
     facts = {
-        "needs": needed(now),
+        "needs": needed(now, payloads=can(request.user, "payloads")),
         "figures": figures.kept("figures", lambda: figures.figures(now, bars), busy=busy),
         "chart": figures.chart(bars),
         "triggers": triggers_shown(now),
@@ -56,8 +57,8 @@ def home(request: HttpRequest) -> HttpResponse:
     return render(request, "home.html", facts)
 
 
-def needed(now: datetime) -> list[Need]:
-    return [need for need in (approvals_waiting(), letters_open(), *sources_silent(now)) if need]
+def needed(now: datetime, *, payloads: bool) -> list[Need]:
+    return [need for need in (approvals_waiting(), letters_open(payloads=payloads), *sources_silent(now)) if need]
 
 
 def approvals_waiting() -> Need | None:
@@ -73,13 +74,15 @@ def approvals_waiting() -> Need | None:
     return Need("wait", "hand", "approvals", title, said, "Review", first.expires_at if first else None)
 
 
-def letters_open() -> Need | None:
+def letters_open(*, payloads: bool) -> Need | None:
+    """Messages quote values of the payload: without the right to see those only the type is told."""
     letters = DeadLetter.objects.open()
     count = letters.count()
     if not count:
         return None
     cause = letters.values("error_type", "message").annotate(n=Count("id")).order_by("-n", "error_type").first()
-    words = f"{cause['n']} × {cause['error_type']}: {cause['message'][:80]}" if cause else ""
+    words = f"{cause['n']} × {cause['error_type']}" if cause else ""
+    words += f": {cause['message'][:80]}" if cause and payloads else ""
     return Need("fail", "skull", "dead-letters", f"{count} dead letter{'s' * (count > 1)}", words, "Open")
 
 

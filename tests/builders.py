@@ -8,7 +8,7 @@ from typing import Any
 from approvals.models import Action, Connection
 from project.lib import canonical, clock, crypto
 from project.people.models import User
-from triggers.models import ConfigVersion, Event, Run, Source, Trigger
+from triggers.models import ConfigVersion, Event, Run, Source, Step, Trigger
 
 SECRET = "an old but sturdy secret"
 numbers = itertools.count(1)
@@ -50,6 +50,13 @@ def run(handler: str = "triage-issue", *, event: Event | None = None, **fields: 
     now = clock.now()
     given = {"queued_at": now, "due_at": now, **fields}
     return Run.objects.create(handler=handler, event=event or make_event(), **given)
+
+
+def step(run: Run, seq: int, **fields: Any) -> Step:
+    """A finished step of `run`."""
+    now = clock.now()
+    given = {"name": f"step {seq}", "fence": 1, "started_at": now, "finished_at": now, "result_json": "1", **fields}
+    return Step.objects.create(run=run, seq=seq, **given)
 
 
 make_event = event  # `run` has an argument of that name

@@ -1,5 +1,6 @@
 """Events, runs and dead letters over HTTP: the same verbs as on the pages."""
 
+from functools import partial
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -119,14 +120,17 @@ def rerun(request: HttpRequest, id: int, body: schemas.RerunIn | None = None) ->
 
 @router.get("/dead-letters", response=LetterPage, tags=["dead letters"])
 def list_letters(request: HttpRequest, filters: Query[schemas.LetterFilters]) -> Any:
-    caller(request).need("view")
-    return listing(request, DeadLetter.objects.all(), filters, schemas.LetterOut.of)
+    who = caller(request)
+    who.need("view")
+    shown = partial(schemas.LetterOut.of, payload=who.may("payloads"))
+    return listing(request, DeadLetter.objects.all(), filters, shown)
 
 
 @router.get("/dead-letters/{int:id}", response=schemas.LetterOut, tags=["dead letters"])
 def get_letter(request: HttpRequest, id: int) -> Any:
-    caller(request).need("view")
-    return schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id))
+    who = caller(request)
+    who.need("view")
+    return schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id), payload=who.may("payloads"))
 
 
 @router.post("/dead-letters/{int:id}/redrive", response={201: schemas.RunRow}, tags=["dead letters"])
@@ -145,7 +149,7 @@ def dismiss_letter(request: HttpRequest, id: int, body: schemas.DismissIn) -> An
     who.need("operate")
     letter = found(DeadLetter.objects.all(), pk=id)
     redrive.dismiss(letter, by=who.user, reason=body.reason)
-    return schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id))
+    return schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id), payload=who.may("payloads"))
 
 
 def found(rows: QuerySet[Any], **key: Any) -> Any:

@@ -1,20 +1,26 @@
 """What the API takes and shows of the machine's rows."""
 
 import base64
+import json
 from typing import Annotated, Any, ClassVar, Literal
 
+from django.db.models import Case, F, When
+from django.db.models.functions import Coalesce, Length
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from project.lib.pages import Filters, Instant, Number, Words
 from project.lib.schema import Moment
-from triggers.models import DeadLetter, Event, Refusal, Run, Step
+from triggers.models import DeadLetter, Event, Refusal, Run
 
 Slug = Annotated[str, Field(pattern=r"^[-a-zA-Z0-9_]{1,64}$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 EventStatus = Literal["accepted", "routed", "ignored", "suppressed", "stopped", "invalid"]
 RunStatus = Literal["queued", "running", "waiting", "retrying", "blocked", "succeeded", "dead", "cancelled"]
 LetterStatus = Literal["open", "redriven", "dismissed"]
+
+MOST_STEPS = 500  # of one run, the newest
+LARGEST_RESULT = 64 * 1024  # characters of JSON of one step
 
 
 class Strict(Schema):
@@ -163,7 +169,16 @@ class RunRow(Schema):
         return {**facts, **links, "version": run.handler_version}
 
 
+def shown_error(error: dict[str, Any] | None, payload: bool) -> dict[str, Any] | None:
+    """Messages and tracebacks quote values of the payload, so they are hidden with it."""
+    if error is None or payload:
+        return error
+    return {name: value for name, value in error.items() if name in ("type", "place", "step")}
+
+
 class StepOut(Schema):
+    """`result` is null without the right to see payloads, and when `result_size` (characters of JSON) is over 64 Ki."""
+
     name: str
     kind: str
     status: str
@@ -171,20 +186,32 @@ class StepOut(Schema):
     started_at: Moment
     finished_at: Moment | None
     result: Any = None
+    result_size: int = 0
     error: Any = None
 
     @classmethod
-    def of(cls, step: Step, *, payload: bool) -> dict[str, Any]:
-        facts = {name: getattr(step, name) for name in cls.model_fields if name != "result"}
-        return {**facts, "result": step.result if payload else None}
+    def of_run(cls, run: Run, *, payload: bool) -> list[dict[str, Any]]:
+        """The newest steps in order; a large result does not even leave the database."""
+        small = Case(When(result_size__lte=LARGEST_RESULT, then=F("result_json")))
+        sized = run.steps.defer("result_json").annotate(result_size=Coalesce(Length("result_json"), 0), small=small)
+        return [cls.of(step, payload=payload) for step in reversed(sized.order_by("-seq")[:MOST_STEPS])]
+
+    @classmethod
+    def of(cls, step: Any, *, payload: bool) -> dict[str, Any]:
+        facts = {name: getattr(step, name) for name in set(cls.model_fields) - {"result", "error"}}
+        result = json.loads(step.small) if payload and step.small else None
+        return {**facts, "result": result, "error": shown_error(step.error, payload)}
 
 
 class RunOut(RunRow):
-    """Results of the run and of its steps are null without the right to see payloads."""
+    """Results of the run and of its steps are null without the right to see payloads.
+
+    Of the `steps_total` steps the newest 500 are shown."""
 
     result: Any = None
     error: Any = None
     steps: list[StepOut]
+    steps_total: int
     actions: list[dict[str, Any]]
 
     @classmethod
@@ -192,8 +219,9 @@ class RunOut(RunRow):
         actions = getattr(run, "actions")  # noqa: B009 -- the other end of a link from the layer above
         return RunRow.facts(run) | {
             "result": run.result if payload else None,
-            "error": run.error,
-            "steps": [StepOut.of(step, payload=payload) for step in run.steps.order_by("seq")],
+            "error": shown_error(run.error, payload),
+            "steps": StepOut.of_run(run, payload=payload),
+            "steps_total": run.steps.count(),
             "actions": list(actions.order_by("pk").values("id", "kind", "tier", "title", "status")),
         }
 
@@ -238,11 +266,12 @@ class LetterOut(Schema):
     redriven_as: int | None
 
     @classmethod
-    def of(cls, letter: DeadLetter) -> dict[str, Any]:
-        facts = {name: getattr(letter, name) for name in set(cls.model_fields) - {"subject", "redriven_as"}}
+    def of(cls, letter: DeadLetter, *, payload: bool) -> dict[str, Any]:
+        facts = {name: getattr(letter, name) for name in set(cls.model_fields) - {"subject", "redriven_as", "error"}}
         rows = {"run": letter.run_id, "action": letter.action_id, "event": letter.event_id}
         subject = f"{letter.kind}s/{rows.get(letter.kind)}"
-        return {**facts, "subject": subject, "redriven_as": letter.redriven_as_id}
+        links = {"subject": subject, "redriven_as": letter.redriven_as_id}
+        return {**facts, **links, "error": shown_error(letter.error, payload)}
 
 
 class RedriveIn(Strict):

@@ -26,7 +26,7 @@ class Bar:
 def spark(values: Sequence[float], label: str) -> SafeString:
     """A small line of `values`, oldest first; nothing when there are fewer than two."""
     if len(values) < 2:
-        return format_html('<svg class="spark" aria-hidden="true"></svg>')
+        return format_html('<svg class="{}" aria-hidden="true"></svg>', "spark")
     top = max(values) or 1
     step = 100 / (len(values) - 1)
     points = " ".join(f"{at * step:.2f},{24 - 20 * value / top:.2f}" for at, value in enumerate(values))

@@ -1,5 +1,6 @@
 """Payloads, arguments and what quotes them are for those who may see them."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from project.people.models import User
 from tests import builders
 from tests.conftest import person
 from tests.contract.world import API, World
-from triggers.models import Event
+from triggers.models import DeadLetter, Event
 
 SignIn = Callable[[User], Client]
 
@@ -40,6 +41,40 @@ def test_results_of_steps_are_payload_too(world: World, sign_in: SignIn) -> None
     run = builders.run(result_json='{"told": "secret"}')
     assert read(sign_in(person("vera", roles.VIEWER)), f"/runs/{run.pk}")["result"] is None
     assert read(sign_in(person("otto", roles.OPERATOR)), f"/runs/{run.pk}")["result"] == {"told": "secret"}
+
+
+def test_what_errors_quote_is_payload_too(world: World, sign_in: SignIn) -> None:
+    error = {"type": "KeyError", "message": "secret", "traceback": "secret"}
+    run = builders.run(error=error)
+    builders.step(run, 1, status="failed", error=error)
+    DeadLetter.objects.update(message="secret", place="shop.py in order", step="order")
+    letter = f"/dead-letters/{world.keys['dead-letters']}"
+    vera, otto = sign_in(person("vera", roles.VIEWER)), sign_in(person("otto", roles.OPERATOR))
+    plain = read(vera, f"/runs/{run.pk}")
+    assert plain["error"] == plain["steps"][0]["error"] == {"type": "KeyError"}
+    places = {"type": "Boom", "place": "shop.py in order", "step": "order"}
+    assert read(vera, letter)["error"] == read(vera, "/dead-letters")["items"][0]["error"] == places
+    full = read(otto, f"/runs/{run.pk}")
+    assert full["error"] == full["steps"][0]["error"] == error
+    assert (
+        read(otto, letter)["error"]
+        == read(otto, "/dead-letters")["items"][0]["error"]
+        == {**places, "message": "secret"}
+    )
+
+
+def test_of_a_long_run_the_newest_steps_are_shown_and_large_results_left_out(world: World, sign_in: SignIn) -> None:
+    run = builders.run()
+    for seq in range(503):
+        builders.step(run, seq)
+    large, just = json.dumps("x" * 65536), json.dumps("x" * 65534)
+    run.steps.filter(seq=501).update(result_json=large)
+    run.steps.filter(seq=502).update(result_json=just)
+    shown = read(sign_in(person("otto", roles.OPERATOR)), f"/runs/{run.pk}")
+    assert (shown["steps_total"], len(shown["steps"])) == (503, 500)
+    assert [shown["steps"][at]["name"] for at in (0, -1)] == ["step 3", "step 502"]
+    assert (shown["steps"][-2]["result"], shown["steps"][-2]["result_size"]) == (None, 65538)
+    assert (shown["steps"][-1]["result"], shown["steps"][-1]["result_size"]) == (json.loads(just), 65536)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from tests import builders
 from tests.triggers.desk import CLOSING, HOSTILE, Desk, furnish
-from triggers.models import Audit, Event, Run
+from triggers.models import Audit, DeadLetter, Event, Run, Step
 
 
 @pytest.fixture
@@ -49,6 +49,30 @@ def test_every_page_opens_for_a_viewer_and_says_the_same_twice(desk, ben, ann, o
             answer = browser.get(page)
             assert answer.status_code == 200, (person, page)
             assert "Content-Security-Policy" in answer
+
+
+def test_what_an_error_quotes_is_for_those_who_see_payloads(desk, ben, ann, sign_in):
+    """Ben reviews and may read, but sees no payloads: type, place and step are left."""
+    quoted = "KeyError of customer 4711"
+    told = {"type": "KeyError", "message": quoted, "traceback": f"Traceback: {quoted}"}
+    Run.objects.filter(pk=desk.dead.pk).update(error=told)
+    Run.objects.filter(pk=desk.waiting.pk).update(error=told, status="retrying")
+    Step.objects.filter(run=desk.dead).update(error=told, status="failed")
+    DeadLetter.objects.update(message=quoted)
+    run = reverse("run", args=[desk.dead.pk])
+    letter, group = (
+        reverse("dead-letter", args=[desk.letter.pk]),
+        reverse("dead-letter-group", args=["0123456789abcdef"]),
+    )
+    shown = [run, f"{run}?step=read+the+issue", reverse("run", args=[desk.waiting.pk]), letter, group]
+    for page in [*shown, reverse("dead-letters"), reverse("home")]:
+        assert quoted in sign_in(ann).get(page).content.decode(), page
+        text = sign_in(ben).get(page).content.decode()
+        assert quoted not in text, page
+        assert "KeyError" in text, page
+    search = reverse("dead-letters") + "?q=customer"
+    assert letter in sign_in(ann).get(search).content.decode()
+    assert letter not in sign_in(ben).get(search).content.decode(), "nor can it be guessed word by word"
 
 
 def test_pages_of_an_empty_desk_teach_the_first_step(owner, sign_in):

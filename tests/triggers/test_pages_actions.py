@@ -61,8 +61,26 @@ def test_data_that_is_no_json_is_said_and_not_lost(desk, operator):
     answer = operator.post(reverse("dead-letter-redrive", args=[desk.letter.pk]), {"data": '{"mine": oops'})
     assert answer.status_code == 422
     text = answer.content.decode()
-    assert "This is not JSON" in text
+    assert "is not JSON" in text
     assert "{&quot;mine&quot;: oops" in text
+    desk.letter.refresh_from_db()
+    assert desk.letter.status == "open"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"n": NaN}', "NaN is not JSON"),
+        ('"\\ud800"', "half a surrogate pair"),
+        ('"\\u0000"', "NUL"),
+        ("[" * 200 + "]" * 200, "nested over 128 levels"),
+        ("[" * 100_000, "is not JSON"),
+    ],
+)
+def test_edited_data_that_no_database_keeps_is_said_and_not_run(desk, operator, text, said):
+    answer = operator.post(reverse("dead-letter-redrive", args=[desk.letter.pk]), {"data": text})
+    assert answer.status_code == 422
+    assert said in answer.content.decode()
     desk.letter.refresh_from_db()
     assert desk.letter.status == "open"
 

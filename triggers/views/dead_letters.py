@@ -1,6 +1,5 @@
 """Dead letters: grouped by cause, run again or dismissed with a note."""
 
-import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from project.lib import clock
+from project.lib import clock, strict_json
 from project.lib.problem import Problem
 from project.people.doors import needs
 from project.people.roles import can
@@ -31,7 +30,7 @@ def dead_letters(request: HttpRequest) -> HttpResponse:
     """One row a cause, the newest first."""
     filters = Filters(request.GET, FILTERS)
     status = filters.one("status") if filters.one("status") in STATUSES else "open"
-    rows = wanted(DeadLetter.objects.filter(status=status), filters)
+    rows = wanted(DeadLetter.objects.filter(status=status), filters, payloads=can(request.user, "payloads"))
     groups = groups_of(rows, clock.now())
     counted = DeadLetter.objects.values_list("status").annotate(n=Count("pk"))
     context = {
@@ -44,7 +43,8 @@ def dead_letters(request: HttpRequest) -> HttpResponse:
     return render(request, "triggers/dead_letters.html", context)
 
 
-def wanted(rows: DeadLetterQuerySet, filters: Filters) -> DeadLetterQuerySet:
+def wanted(rows: DeadLetterQuerySet, filters: Filters, *, payloads: bool) -> DeadLetterQuerySet:
+    """The rows the filters ask for; words are looked for in messages only for those who may read them."""
     if handlers := filters.many("handler"):
         rows = rows.filter(handler__in=handlers)
     if kinds := filters.many("kind"):
@@ -54,7 +54,8 @@ def wanted(rows: DeadLetterQuerySet, filters: Filters) -> DeadLetterQuerySet:
     if until := filters.time("until"):
         rows = rows.filter(last_at__lt=until)
     if words := filters.one("q"):
-        rows = rows.filter(Q(error_type__icontains=words) | Q(message__icontains=words) | Q(handler__icontains=words))
+        about = Q(error_type__icontains=words) | Q(handler__icontains=words)
+        rows = rows.filter(about | Q(message__icontains=words) if payloads else about)
     return rows
 
 
@@ -142,8 +143,8 @@ def redrive_letter(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         data = edited_data(request, letter)
         run = redrive.redrive(letter, by=who(request), data=data, from_=request.POST.get("from") or "failed_step")
-    except ValueError as error:
-        draft = {"draft": request.POST.get("data", ""), "draft_error": f"This is not JSON: {error}"}
+    except strict_json.NotParsable as refused:
+        draft = {"draft": request.POST.get("data", ""), "draft_error": refused.detail}
         return render(request, "triggers/dead_letter.html", shown(request, letter, **draft), status=422)
     except Problem as refused:
         messages.error(request, refused.detail)
@@ -153,14 +154,14 @@ def redrive_letter(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def edited_data(request: HttpRequest, letter: DeadLetter) -> Any:
-    """The edited data, or None when nothing was changed. Raises ValueError for a text that is no JSON."""
+    """The edited data, or None when nothing was changed. Raises NotParsable."""
     text = request.POST.get("data")
     if text is None or letter.run is None or not can(request.user, "payloads"):
         return None
     before = letter.run.data_json if letter.run.data_json is not None else letter.run.event.data_text
     if text.strip().splitlines() == before.strip().splitlines():
         return None
-    return json.loads(text)
+    return strict_json.loads(text.encode())
 
 
 @require_POST

@@ -85,7 +85,7 @@ def tell_times(rows: list[Run]) -> None:
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """One run."""
     found = get_object_or_404(Run.objects.select_related("event", "event__source", "trigger", "requester"), pk=pk)
-    facts = facts_of(found)
+    facts = facts_of(found, payloads=can(request.user, "payloads"))
     steps = newest_steps(found)
     tab = request.GET.get("tab", "timeline")
     tab = tab if tab in TABS else "timeline"
@@ -123,7 +123,7 @@ def newest_steps(run: Run) -> list[Step]:
     return list(shown.order_by("-seq")[:MOST_STEPS])[::-1]
 
 
-def facts_of(run: Run) -> Facts:
+def facts_of(run: Run, *, payloads: bool) -> Facts:
     paused = Switch.objects.off().filter(
         Q(scope="all") | Q(scope="handler", name=run.handler) | Q(scope="source", name=run.event.source_slug)
     )
@@ -134,6 +134,7 @@ def facts_of(run: Run) -> Facts:
         letter=run.letters.order_by("-pk").first(),
         paused=paused.first(),
         now=clock.now(),
+        payloads=payloads,
     )
 
 

@@ -48,6 +48,7 @@ class Facts:
     letter: DeadLetter | None
     paused: Switch | None
     now: datetime
+    payloads: bool  # may the reader see them?
 
     @property
     def open_wait(self) -> Wait | None:
@@ -147,9 +148,15 @@ def waiting_for_action(action: Any) -> Now:
 def retrying(facts: Facts) -> Now:
     run = facts.run
     most = run.trigger.retries["max"] + 1 if run.trigger else 4
-    error = run.error or {}
-    said = f"Try {run.attempt - 1} of {most} failed: {error.get('type', 'error')}: {error.get('message', '')}"[:400]
+    said = f"Try {run.attempt - 1} of {most} failed: {error_of(facts)}"[:400]
     return Now("warn", "rotate-ccw", "Will try again by itself.", said, until=run.due_at)
+
+
+def error_of(facts: Facts) -> str:
+    """Type and message; the message quotes values of the payload, so it is hidden with it."""
+    error = facts.run.error or {}
+    message = error.get("message", "") if facts.payloads else ""
+    return f"{error.get('type', 'It failed')}: {message}".rstrip(": ")
 
 
 def blocked(facts: Facts) -> Now:
@@ -160,8 +167,7 @@ def blocked(facts: Facts) -> Now:
 
 
 def dead(facts: Facts) -> Now:
-    error = facts.run.error or {}
-    said = f"{error.get('type', 'It failed')}: {error.get('message', '')}".rstrip(": ")[:600]
+    said = error_of(facts)[:600]
     tries = f"after {facts.run.attempt} {'tries' if facts.run.attempt > 1 else 'try'}"
     letter = facts.letter
     if letter is None:
