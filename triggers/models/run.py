@@ -97,10 +97,10 @@ class Run(Stateful):
     result_json = models.TextField(null=True)  # noqa: DJ001 -- None: no result yet
     error = models.JSONField(null=True)  # {type, message, traceback}
     data_json = models.TextField(null=True)  # noqa: DJ001 -- data edited for a redrive; None: the event's own
-    rerun_of = models.ForeignKey("self", models.PROTECT, null=True, related_name="reruns")
+    rerun_of = models.ForeignKey("self", models.PROTECT, null=True, related_name="reruns", db_index=False)
     origin = models.BigIntegerField(null=True)  # first run of a chain of re-runs; None: this one
     send_again = models.JSONField(default=list)  # steps whose effect may be repeated
-    requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
+    requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
 
     objects = RunQuerySet.as_manager()
 
@@ -120,6 +120,7 @@ class Run(Stateful):
             models.Index(fields=["priority", "due_at", "id"], condition=Q(status__in=CLAIMABLE), name="runs_due"),
             models.Index(fields=["leased_until"], condition=Q(status="running"), name="runs_leased"),
             models.Index(fields=["wake_at"], condition=Q(status="waiting"), name="runs_to_wake"),
+            models.Index(fields=["rerun_of"], condition=Q(rerun_of__isnull=False), name="runs_again"),
             models.Index(fields=["handler", "-id"], name="runs_of_a_handler"),
             models.Index(fields=["status", "-id"], name="runs_by_status"),
         ]

@@ -144,7 +144,7 @@ def plan_of(form: SourceForm) -> dict[str, Any] | None:
 def signs_of(source: Source) -> dict[str, Any]:
     """What a source did lately: events, refusals, slots, and who listens to it."""
     refused = source.refusals.defer("body", "credentials")
-    events = Event.objects.without_payload().filter(source=source).order_by("-pk")
+    events = Event.objects.without_payload().filter(source_slug=source.slug).order_by("-pk")
     return {
         "address": f"{settings.BASE_URL}{hook_of(source)}",
         "hints": source.secret_hints,
