@@ -20,7 +20,18 @@ from triggers.threads import beside
 logger = logging.getLogger("nightdesk.door")
 BELLS = 8  # of one round: a worker that hears one goes on with whatever is due
 REST = 0.05  # seconds between two rounds while events pour in
+MOST = 10_000  # events whose bells and waits are still to come; what is beyond is left to tick
 REPEATS = 20  # that wait to be listed; a flood of them is only counted
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What must be known of an event that was answered; its body is let go."""
+
+    seq: int
+    runs: tuple[int, ...]
+    awaited: bool
+    later: bool  # it was too large to be matched at the door
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +49,16 @@ class Teller:
     """Gathers while one thread tells; one for each door."""
 
     def __init__(self) -> None:
-        self.fresh: list[Member] = []
+        self.fresh: list[Told] = []
         self.repeats: list[Repeat] = []
         self.task: asyncio.Task[None] | None = None
 
     def take(self, fresh: list[Member], repeats: list[Repeat]) -> None:
-        self.fresh += fresh
+        self.fresh += [told_of(member) for member in fresh[: MOST - len(self.fresh)]]
         self.repeats += repeats[: REPEATS - len(self.repeats)]
+        self.start()
+
+    def start(self) -> None:
         if self.task is None or self.task.done():
             self.task = asyncio.get_running_loop().create_task(self.go_on())
 
@@ -62,13 +76,17 @@ class Teller:
             self.task = None
 
 
-def tell(fresh: list[Member], repeats: list[Repeat]) -> None:
+def told_of(member: Member) -> Told:
+    return Told(member.seq, tuple(member.runs), member.awaited, member.route.status == LATER)
+
+
+def tell(fresh: list[Told], repeats: list[Repeat]) -> None:
     """Ring for the runs, wake who waited for one of these events, list the repeats on the first one."""
     try:
-        bells.ring([run for member in fresh for run in member.runs][:BELLS])
-        if awaited := [member.seq for member in fresh if member.awaited]:
+        bells.ring([run for told in fresh for run in told.runs][:BELLS])
+        if awaited := [told.seq for told in fresh if told.awaited]:
             waking.wake_waits(awaited)
-        if large := [member.seq for member in fresh if member.route.status == LATER]:
+        if large := [told.seq for told in fresh if told.later]:
             match_stored(large)
         for repeat in repeats:
             refusals.keep_duplicate(

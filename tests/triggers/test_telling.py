@@ -1,0 +1,60 @@
+"""What follows the door's answers keeps numbers, never bodies, and never more than it may hold."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests import builders
+from tests.deliveries import github, send
+from triggers import telling
+from triggers.door import Door
+from triggers.models import Event
+from triggers.telling import Teller, Told
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def gathered(monkeypatch: pytest.MonkeyPatch) -> list[list[Told]]:
+    """What each round was given to tell."""
+    rounds: list[list[Told]] = []
+    monkeypatch.setattr(telling, "tell", lambda fresh, repeats: rounds.append(fresh))
+    return rounds
+
+
+def take_in(*bodies: bytes) -> None:
+    async def run() -> None:
+        door = Door()
+        door.teller = Patient()
+        for number, body in enumerate(bodies):
+            await send(door, **github(body, id=f"d-{number}"))
+        await door.teller.go_on()
+        await door.close()
+
+    asyncio.run(run())
+
+
+class Patient(Teller):
+    """Gathers until it is asked."""
+
+    def start(self) -> None:
+        pass
+
+
+def test_of_an_answered_event_only_numbers_are_kept(gathered: list[list[Told]]) -> None:
+    builders.source()
+    builders.trigger()
+    take_in(json.dumps({"text": "x" * 100_000}).encode())
+    event = Event.objects.get()
+    assert gathered == [[Told(event.pk, (event.runs.get().pk,), awaited=False, later=False)]]
+
+
+def test_beyond_its_number_the_rest_is_left_to_tick(
+    gathered: list[list[Told]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "MOST", 2)
+    builders.source()
+    take_in(b'{"n": 1}', b'{"n": 2}', b'{"n": 3}')
+    first, second, _ = Event.objects.order_by("pk").values_list("pk", flat=True)
+    assert [[told.seq for told in fresh] for fresh in gathered] == [[first, second]]
