@@ -24,6 +24,7 @@ from triggers.group_commit import GroupCommit, writer_for
 from triggers.matching import compile_filter
 from triggers.models import Event, Refusal, Run, Source, Wait
 from triggers.routing import Route
+from triggers.sources import proof
 from triggers.store import Member
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -341,7 +342,7 @@ def test_packed_bodies_of_strangers_are_opened_one_after_the_other(monkeypatch: 
             open_now -= 1
         return body * 2
 
-    monkeypatch.setattr(edge, "unzip", slowly)
+    monkeypatch.setattr(proof, "unzip", slowly)
     forged = github(b"packed", Content_Encoding="gzip", X_Hub_Signature_256="sha256=" + "0" * 64)
     clients = [Client(forged) for _ in range(6)]
 
