@@ -10,7 +10,6 @@ os.environ.pop("BROKER_URL", None)
 from project.settings import *  # noqa: F403
 from project.settings import DATA_DIR, DATABASES
 
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 CELERY_BROKER_URL = "memory://"  # bells ring unheard: rows and tick must be enough
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {
