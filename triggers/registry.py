@@ -78,5 +78,5 @@ def load_file(path: Path) -> None:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # a user's file may fail in any way; the desk must start all the same
+    except (Exception, SystemExit) as error:  # a user's file may fail in any way; the desk must start all the same
         BROKEN[path.name] = BrokenFile(str(path), f"{type(error).__name__}: {error}", traceback.format_exc())

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from project.lib import clock
 from tests import builders
 from tests.handlers import fresh, registered, work
-from triggers import dispatch, waking
+from triggers import dispatch, registry, waking
 from triggers.durable import Durable
 from triggers.errors import NotValid, Permanent, Retry, TimedOut
 from triggers.execute import execute, reclaim
@@ -375,6 +376,12 @@ def test_a_handler_that_calls_exit_fails_like_any_other_and_does_not_come_again_
         work()
     held = fresh(run)
     assert (held.status, held.error["type"], held.error["message"]) == ("dead", "SystemExit", "a key is missing")
+
+
+def test_a_file_that_leaves_while_it_is_imported_is_shown_and_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text("raise SystemExit(3)")
+    registry.load_file(tmp_path / "leaves.py")
+    assert registry.BROKEN.pop("leaves.py").error == "SystemExit: 3"
 
 
 @pytest.mark.parametrize("text", ["half \ud800", "nul \x00", "x" * 200_000])
