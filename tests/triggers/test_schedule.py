@@ -151,6 +151,7 @@ def test_once_is_once() -> None:
         ({"every": 0}, "every"),
         ({"every": "soon"}, "every"),
         ({"at": "tomorrow"}, "at"),
+        *[({"at": f"{year}-12-31T23:59:59-12:00"}, "at") for year in ("0001", "9999")],
         ({"every": 5, "timezone": "Mars/Olympus"}, "timezone"),
         ({"every": 5, "timezone": "../etc/passwd"}, "timezone"),
         ({"every": 5, "catch_up": "some"}, "catch_up"),

@@ -21,6 +21,7 @@ from triggers.errors import NotValid
 
 CATCH_UP_CAP = 100  # slots of an outage that `catch_up: all` still fires
 COUNTED = 50_000  # slots looked at in one go
+FIRST_YEAR, LAST_YEAR = 1970, 2200  # of `at`
 ON_TIME = timedelta(seconds=60)  # a slot fired later than this is a catch-up
 WHOLE = {"minute": 60, "hour": 24}  # what a step must divide to be even
 
@@ -59,6 +60,13 @@ class Schedule(BaseModel):
     def zone_exists(cls, value: str) -> str:
         if value not in zones():
             raise ValueError(f"`{value}` is no IANA time zone, such as Europe/Berlin")
+        return value
+
+    @field_validator("at")
+    @classmethod
+    def at_is_within_reach(cls, value: datetime | None) -> datetime | None:
+        if value is not None and not FIRST_YEAR <= value.year <= LAST_YEAR:
+            raise ValueError(f"the year must lie from {FIRST_YEAR} to {LAST_YEAR}")  # beyond, no zone can be reckoned
         return value
 
     @field_validator("cron")
