@@ -18,6 +18,7 @@ from approvals.outcomes import LOOKS, Outcome, broken, describe, far_of, presume
 from approvals.settle import bury, lock, settle, show
 from approvals.starts import Obstacle, ask_again, obstacle
 from project.lib import clock, gate
+from project.lib.apart import apart
 from project.lib.crypto import Unreadable
 
 SLACK = timedelta(seconds=15)  # beyond the kind's timeout, until a delivery without a word counts as lost
@@ -109,15 +110,21 @@ def tick() -> None:
     """Whatever a lost message, or a dead process, would have done. Safe when two run at once."""
     now = clock.now()
     for action_id in first_of(Action.objects.overdue(now)):
-        expire(action_id)
+        apart(expire, action_id)
     for action_id in first_of(Action.objects.lost(now)):
-        presume_lost(action_id)
+        apart(presume_lost, action_id)
     until = time.monotonic() + ROUND_TIME
     due = [*first_of(Action.objects.due(now)), *first_of(Action.objects.to_look_at(now))]
     for action_id in due:
         if time.monotonic() > until:
             return
-        deliver(action_id)
+        apart(tried, action_id)
+
+
+def tried(action_id: int) -> int:
+    """One delivery; counted, so that a round can say what it did."""
+    deliver(action_id)
+    return 1
 
 
 def first_of(rows: ActionQuerySet) -> list[int]:

@@ -1,14 +1,17 @@
 """A round of the machine: one bad row costs itself, never the round."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, IntegrityError
 
 from approvals import deliver
+from approvals.models import Action
 from project import desk
 from project.lib.crypto import Unreadable
 from project.lib.problem import Problem
+from project.people.models import User
 from tests import builders
 from triggers import bells, dispatch, fire, store
 from triggers.models import Event, Pulse
@@ -59,3 +62,20 @@ def test_runs_without_a_handler_take_no_bells_but_are_asked_again_now_and_then(m
     for _ in range(11):
         dispatch.tick()
     assert rung == [[gone.pk, there.pk], *[[there.pk]] * 9, [gone.pk, there.pk]]
+
+
+def test_an_action_that_cannot_expire_leaves_the_others_their_turn(
+    ann: User, monkeypatch: pytest.MonkeyPatch, later: Callable[..., None]
+) -> None:
+    bad, good = builders.action(by=ann), builders.action(by=ann)
+    settle = deliver.settle
+
+    def choosy(action: Action, *given: Any, **named: Any) -> None:
+        if action.pk == bad.pk:
+            raise DatabaseError("a row that cannot be written")
+        settle(action, *given, **named)
+
+    monkeypatch.setattr(deliver, "settle", choosy)
+    later(days=2)
+    deliver.tick()
+    assert list(Action.objects.filter(status="expired")) == [good]
