@@ -18,8 +18,11 @@ def test_an_inner_address_is_refused(url):
 
 
 def test_what_the_operator_named_is_allowed():
+    address = {"api_url": "http://127.0.0.1:9000"}
+    with pytest.raises(NotValid):
+        check_address(address)
     with override_settings(EGRESS_ALLOW=["127.0.0.1"]):
-        check_address({"api_url": "http://127.0.0.1:9000"})
+        check_address(address)
 
 
 @pytest.mark.parametrize("config", [None, {}, {"api_url": ""}, {"api_url": "https://ghe.invalid/api/v3"}])

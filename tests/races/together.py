@@ -4,11 +4,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from django.db import connection
+from django.db import DatabaseError, connection
 
 
 def together(*deeds: Callable[[], Any]) -> list[Any]:
-    """Start every deed at once; returns, in order, what each returned or raised."""
+    """Start every deed at once; returns, in order, what each returned or refused.
+
+    What no door may let through is raised here: an error of the database, and a deed that has not ended."""
     barrier = threading.Barrier(len(deeds))
     results: list[Any] = [None] * len(deeds)
 
@@ -27,4 +29,8 @@ def together(*deeds: Callable[[], Any]) -> list[Any]:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads), "a deed has not ended within a minute"
+    for result in results:
+        if isinstance(result, DatabaseError | threading.BrokenBarrierError):
+            raise result
     return results
