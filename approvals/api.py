@@ -21,7 +21,8 @@ from project.people.auth import Caller, Forbidden, caller
 from project.people.models import User
 from project.people.roles import can
 from triggers.api import found
-from triggers.errors import SlugTaken, Stale
+from triggers.configure import insert_named
+from triggers.errors import Stale
 from triggers.models import Audit, ConfigVersion
 
 LOOK_AGAIN = 0.5  # seconds between two looks of somebody who waits
@@ -132,10 +133,8 @@ def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
     fields = body.dict(exclude={"secrets"})
     check_address(body.config)
     with transaction.atomic():
-        if Connection.objects.filter(slug=body.slug).exists():
-            raise SlugTaken(slug=body.slug)
-        sealed = crypto.seal(body.secrets) if body.secrets else ""
-        row = Connection.objects.create(**fields, sealed_secrets=sealed)
+        row = Connection(**fields, sealed_secrets=crypto.seal(body.secrets))
+        insert_named(row)
         ConfigVersion.bump()
         Audit.write("create", row, by=who.user)
         changed("connections", id=row.slug)

@@ -7,6 +7,7 @@ from django import forms
 from approvals.errors import NotValid
 from approvals.models import Connection
 from approvals.reach import check_address
+from project.lib.crypto import Unreadable
 from triggers.forms.fields import DeskForm, LinesField, ShortNameField
 
 SYSTEMS = {
@@ -124,7 +125,10 @@ class NotifyForm(ConnectionForm):
         urls = self.cleaned_data["urls"]
         if not urls:
             return None
-        kept = self.connection.secrets if self.connection else {}
+        try:
+            kept = self.connection.secrets if self.connection else {}
+        except Unreadable:
+            kept = {}  # lost with its key; this is how it is entered anew
         return {**kept, "urls": urls}
 
 

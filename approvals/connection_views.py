@@ -20,6 +20,8 @@ from project.lib.live import changed
 from project.people import doors
 from project.people.doors import needs
 from project.people.models import User
+from triggers.configure import insert_named
+from triggers.errors import SlugTaken
 from triggers.models import Audit, ConfigVersion
 
 LAST_ACTIONS = 8
@@ -60,14 +62,16 @@ def make(request: HttpRequest, form: ConnectionForm, system: str) -> HttpRespons
     slug = form.cleaned_data["slug"]
     fields = form.row_fields()
     sealed = crypto.seal(fields.pop("secrets", None))
-    with transaction.atomic():
-        if Connection.objects.filter(slug=slug).exists():
-            form.add_error("slug", "This name is taken; archived ones keep theirs.")
-            return page(request, form, None, system)
-        row = Connection.objects.create(slug=slug, system=system, sealed_secrets=sealed, **fields)
-        ConfigVersion.bump()
-        Audit.write("create", row, by=person(request))
-        changed("connections", id=slug)
+    row = Connection(slug=slug, system=system, sealed_secrets=sealed, **fields)
+    try:
+        with transaction.atomic():
+            insert_named(row)
+            ConfigVersion.bump()
+            Audit.write("create", row, by=person(request))
+            changed("connections", id=slug)
+    except SlugTaken:
+        form.add_error("slug", "This name is taken; archived ones keep theirs.")
+        return page(request, form, None, system)
     messages.success(request, f"{slug} is saved.")
     return redirect("connections")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
+from django.db import IntegrityError, models, transaction
 from pydantic import ValidationError
 
 from project.lib import crypto
@@ -14,11 +14,14 @@ from triggers.limits import read_limits
 from triggers.matching import compile_filter, compile_pattern
 from triggers.models import Audit, ConfigVersion, Source, Trigger
 from triggers.sources.schedule import parse_schedule
+from triggers.sources.verify import catalogue
 
 if TYPE_CHECKING:
     from project.people.models import User
 
 INNER = ("/approvals", "/nightdesk", "*")  # what a trigger may listen to beside the sources
+MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
+SHORTEST_SECRET = 8  # characters
 ONE_AT_A_TIME = {"limit": 1, "when_busy": "skip", "waiting_counts": True}
 
 
@@ -27,15 +30,24 @@ def make_source(*, by: "User | None", slug: str, **fields: Any) -> Source:
     fields = checked_source(fields, slug=slug)
     secrets = fields.pop("secrets", None)
     with transaction.atomic():
-        if Source.objects.filter(slug=slug).exists():
-            raise SlugTaken(slug=slug)
-        source = Source(slug=slug, **fields)
-        source.sealed_secrets = crypto.seal(secrets) if secrets else ""
-        source.save()
+        source = Source(slug=slug, sealed_secrets=crypto.seal(secrets), **fields)
+        insert_named(source)
         ConfigVersion.bump()
         Audit.write("create", source, by=by)
         changed("sources", id=slug)
     return source
+
+
+def insert_named(row: models.Model) -> None:
+    """Insert a row that is known by its slug; of two at once the second is told. Raises SlugTaken."""
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError:
+        slug = getattr(row, "slug", "")
+        if not type(row)._default_manager.filter(slug=slug).exists():
+            raise
+        raise SlugTaken(slug=slug) from None
 
 
 def change_source(source: Source, *, by: "User | None", version: int, **fields: Any) -> Source:
@@ -58,11 +70,23 @@ def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
         parse_schedule(fields.get("config") or {})
     if fields.get("idempotency_key"):
         named("idempotency_key", compile_filter, fields["idempotency_key"])
+    check_secrets(fields.get("secrets") or [], field="secrets")
+    provider = fields.get("provider") or ""
+    if kind == "webhook" and provider not in catalogue():
+        raise NotValid(f"Nightdesk knows no provider `{provider}`.", field="provider", known=sorted(catalogue()))
     fields.setdefault("name", slug)
     fields["types"] = [
         named("types", compile_pattern, text) for text in fields.get("types") or default_types(fields, slug)
     ]
     return fields
+
+
+def check_secrets(secrets: list[dict[str, Any]], *, field: str) -> None:
+    """`[{value, ends_at?}]` as the page or the API was given them. Raises NotValid."""
+    if len(secrets) > MOST_SECRETS:
+        raise NotValid(f"A source has at most {MOST_SECRETS} secrets at a time.", field=field)
+    if any(len(item["value"]) < SHORTEST_SECRET for item in secrets):
+        raise NotValid(f"A secret has at least {SHORTEST_SECRET} characters.", field=field)
 
 
 def default_types(fields: Mapping[str, Any], slug: str) -> list[str]:
@@ -79,9 +103,8 @@ def make_trigger(*, by: "User | None", slug: str, **fields: Any) -> Trigger:
     fields = checked_trigger(fields)
     fields.setdefault("name", slug)
     with transaction.atomic():
-        if Trigger.objects.filter(slug=slug).exists():
-            raise SlugTaken(slug=slug)
-        trigger = Trigger.objects.create(slug=slug, owner=by, changed_by=by, **fields)
+        trigger = Trigger(slug=slug, owner=by, changed_by=by, **fields)
+        insert_named(trigger)
         ConfigVersion.bump()
         Audit.write("create", trigger, by=by)
         changed("triggers", id=slug)

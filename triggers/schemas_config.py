@@ -31,7 +31,7 @@ class SourceFields(Strict):
     name: Name = ""
     enabled: bool = True
     config: dict[str, Any] = {}
-    secrets: list[SecretIn] = Field([], max_length=2)
+    secrets: list[SecretIn] = []
     types: list[str] = Field([], max_length=100)
     idempotency_key: str = ""
     rate_limit: RateLimit | None = RateLimit(limit=600, period=60)

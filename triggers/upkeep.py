@@ -7,14 +7,12 @@ from django.db import transaction
 
 from project.lib import clock
 from project.lib.live import changed
+from triggers.configure import MOST_SECRETS, check_secrets
 from triggers.errors import NotValid
 from triggers.models import Source, Trigger
 
 if TYPE_CHECKING:
     from project.people.models import User
-
-MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
-SHORTEST_SECRET = 8  # characters
 
 
 def switch(row: Source | Trigger, *, on: bool, by: "User | None") -> None:
@@ -43,8 +41,7 @@ def archive(row: Source | Trigger, *, by: "User | None") -> None:
 
 def add_secret(source: Source, value: str, *, by: "User | None", keep_old: bool, old_until: datetime | None) -> None:
     """Make `value` the newest secret. With `keep_old` the one before stays valid, at most until `old_until`."""
-    if len(value) < SHORTEST_SECRET:
-        raise NotValid(f"A secret has at least {SHORTEST_SECRET} characters.", field="value")
+    check_secrets([{"value": value}], field="value")
     with transaction.atomic():
         held = Source.objects.select_for_update().get(pk=source.pk)
         before = in_force(held.secrets, clock.now())[: MOST_SECRETS - 1] if keep_old else []

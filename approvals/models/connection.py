@@ -83,8 +83,11 @@ class Connection(models.Model):
 
     @property
     def secret_names(self) -> list[str]:
-        """What people may see of the secrets."""
-        return sorted(self.secrets)
+        """What people may see of the secrets: their names, or that they cannot be read."""
+        try:
+            return sorted(self.secrets)
+        except crypto.Unreadable:
+            return ["unreadable"]
 
     def change(self, *, by: "User | None", verb: str = "change", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""

@@ -7,9 +7,14 @@ from typing import Any
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 
+from project.lib.problem import Problem
 
-class Unreadable(Exception):
-    """A stored secret was sealed with a key that FIELD_KEY no longer holds."""
+
+class Unreadable(Problem):
+    """A stored secret was sealed with a key that FIELD_KEY no longer holds; enter it anew."""
+
+    code = "unreadable"
+    http = 503
 
 
 @cache
@@ -31,4 +36,4 @@ def unseal(sealed: str) -> Any:
     try:
         return json.loads(keyring(settings.FIELD_KEY).decrypt(sealed.encode()))
     except InvalidToken as error:
-        raise Unreadable("This secret was sealed with another FIELD_KEY.") from error
+        raise Unreadable from error

@@ -74,6 +74,33 @@ def test_a_source_is_made_with_its_defaults(admin: Client) -> None:
     assert (again.status_code, again.json()["code"]) == (409, "slug_taken")
 
 
+@pytest.mark.parametrize("values", [["short"], ["a sturdy secret", "short"], ["a sturdy secret"] * 3])
+def test_a_weak_secret_or_a_third_one_is_refused_as_on_the_page(world: World, admin: Client, values: list[str]) -> None:
+    secrets = [{"value": value} for value in values]
+    made = send(admin, "post", "/sources", {"slug": "shop", "kind": "cloudevents", "secrets": secrets})
+    changed = send(admin, "patch", "/sources/github", {"version": 1, "secrets": secrets})
+    for answer in (made, changed):
+        assert (answer.status_code, answer.json()["field"]) == (422, "secrets")
+    assert Source.objects.get(slug="github").secrets == [{"value": builders.SECRET}]
+
+
+def test_secrets_of_a_lost_key_are_named_and_can_be_entered_anew(world: World, admin: Client) -> None:
+    Source.objects.update(sealed_secrets="sealed with a key that is gone")
+    Connection.objects.update(sealed_secrets="sealed with a key that is gone")
+    Refusal.objects.update(credentials="sealed with a key that is gone", body=b"{}")
+    assert send(admin, "get", "/sources/github").json()["secrets"][0]["hint"] == "unreadable"
+    assert send(admin, "get", "/sources").status_code == 200
+    assert send(admin, "get", "/connections/practice-github").json()["secrets"] == ["unreadable"]
+    assert send(admin, "get", "/connections").status_code == 200
+    refused = send(admin, "post", f"/sources/github/refusals/{world.keys['refusals']}/admit")
+    assert (refused.status_code, refused.json()["code"]) == (503, "unreadable")
+    for page in ("/sources", "/sources/github", "/sources/github/secrets", "/connections/practice-github"):
+        assert admin.get(page).status_code == 200, page
+    body = {"version": 1, "secrets": [{"value": "a sturdy secret"}]}
+    assert send(admin, "patch", "/sources/github", body).status_code == 200
+    assert Source.objects.get(slug="github").secrets == [{"value": "a sturdy secret"}]
+
+
 def test_a_token_makes_a_source_but_sets_no_secret(owner: User, with_token: Any) -> None:
     client = with_token(owner, "configure")
     plain = {"slug": "nightly", "kind": "schedule", "config": {"cron": "0 3 * * *"}}
@@ -87,7 +114,10 @@ def test_a_token_makes_a_source_but_sets_no_secret(owner: User, with_token: Any)
     [
         ({"config": {"cron": "0 0 30 2 *"}}, "cron"),
         ({"config": {"cron": "0 3 * * *", "timezone": "Mars/Base"}}, "timezone"),
+        ({"config": {"at": "9999-12-31T23:59:59-12:00"}}, "at"),
         ({"kind": "telepathy"}, "kind"),
+        ({"kind": "webhook", "provider": "nobody"}, "provider"),
+        ({"kind": "webhook"}, "provider"),
         ({"types": ["a..b"]}, "types"),
         ({"idempotency_key": "event.data ="}, "idempotency_key"),
         ({"slug": "no spaces"}, "slug"),

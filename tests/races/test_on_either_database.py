@@ -1,6 +1,7 @@
 """AP-03 on whichever database the suite runs: a decision and a start are single on SQLite too."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from tests import builders
 from tests.handlers import work
 from tests.nodding import Shop, handling, say, serving, the_action
 from tests.races.together import together
+from triggers.configure import insert_named, make_source, make_trigger
+from triggers.errors import SlugTaken
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,6 +41,20 @@ def test_fifty_times_a_yes_and_a_no_at_once(shop: Shop, ann: User, ben: User) ->
         lost = [result for result in results if isinstance(result, AlreadyDecided)]
         assert (len(won), len(lost), action.decisions.count()) == (1, 1, 1)
         assert len(shop.sent) - before == (won[0].status == "approved")
+
+
+@pytest.mark.parametrize("what", ["source", "trigger", "connection"])
+def test_of_two_who_take_one_short_name_at_once_the_second_is_told(db: None, what: str) -> None:
+    builders.source("github")
+    for number in range(5):
+        slug = f"shop-{number}"
+        deeds: dict[str, Callable[[], Any]] = {
+            "source": lambda slug=slug: make_source(by=None, slug=slug, kind="webhook", provider="github"),
+            "trigger": lambda slug=slug: make_trigger(by=None, slug=slug, source="github", handler="triage-issue"),
+            "connection": lambda slug=slug: insert_named(Connection(slug=slug, system="github")),
+        }
+        results = together(deeds[what], deeds[what])
+        assert sum(isinstance(result, SlugTaken) for result in results) == 1, results
 
 
 def test_ten_times_three_ticks_at_once(shop: Shop, ann: User) -> None:

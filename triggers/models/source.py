@@ -87,8 +87,11 @@ class Source(models.Model):
 
     @property
     def secret_hints(self) -> list[dict[str, Any]]:
-        """What people may see of the secrets: `[{hint, ends_at, used}]`."""
-        hints = [(hint_of(item["value"]), item) for item in self.secrets]
+        """What people may see of the secrets: `[{hint, ends_at, used}]`, or that they cannot be read."""
+        try:
+            hints = [(hint_of(item["value"]), item) for item in self.secrets]
+        except crypto.Unreadable:
+            return [{"hint": "unreadable", "ends_at": None, "used": None}]
         return [
             {"hint": hint, "ends_at": item.get("ends_at"), "used": self.secret_usage.get(hint)} for hint, item in hints
         ]
