@@ -16,6 +16,7 @@ import httpx
 from django.conf import settings
 from django.db.models import Max
 
+from project.lib.crypto import Unreadable
 from triggers.models import Event, Source
 
 TIMEOUT = 20.0  # seconds for the whole delivery
@@ -127,7 +128,11 @@ def send(name: str, base_url: str = "", *, again: bool = False) -> Sent:
     if sample is None:
         raise NotSent(f"there is no sample {name!r}; there are: {', '.join(SAMPLES)}")
     source = Source.objects.kept().filter(slug=sample.source).first()
-    if source is None or not source.secrets:
+    try:
+        known = source is not None and source.secrets
+    except Unreadable as error:
+        raise NotSent(error.detail) from error
+    if source is None or not known:
         raise NotSent(f"this desk has no source {sample.source!r} with a secret; manage.py seed_tour makes one")
     headers, body = recall(name) if again else prepare(sample)
     remember(name, headers, body)

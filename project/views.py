@@ -19,8 +19,9 @@ from project.lib import clock
 from project.people.doors import needs
 from project.people.models import User
 from project.people.roles import can
-from triggers.models import DeadLetter, Event, Pulse, Run, Source, Trigger
+from triggers.models import Audit, DeadLetter, Event, Pulse, Run, Source, Trigger
 
+TEST = "github-issue"  # the sample that the button sends
 SHOWN = 8  # triggers on the home page
 SILENT_AFTER = 3  # times the expected distance
 THEMES = (("", "As the system"), ("light", "Light"), ("dark", "Dark"))
@@ -144,10 +145,12 @@ def first_minutes() -> dict[str, Any] | None:
 def send_test(request: HttpRequest) -> HttpResponse:
     """Ring the desk's own door with a real, signed GitHub delivery."""
     try:
-        sent = samples.send("github-issue")
+        sent = samples.send(TEST)
     except samples.NotSent as problem:
         messages.error(request, f"The test delivery did not arrive: {problem}")
         return redirect("home")
+    rung = Source.objects.get(slug=samples.SAMPLES[TEST].source)
+    Audit.write("send test", rung, by=known(request), event=sent.seq)
     link = format_html('<a href="/events/{}">E-{}</a>', sent.seq, sent.seq) if sent.seq else ""
     messages.success(request, format_html("Delivered and accepted as {}. Watch it work.", link))
     return redirect("home")
@@ -168,8 +171,7 @@ class MeForm(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def settings_page(request: HttpRequest) -> HttpResponse:
-    user = request.user
-    assert isinstance(user, User)
+    user = known(request)
     now = {"time_zone": user.time_zone, "theme": user.theme, "keys": not request.session.get("keys_off")}
     form = MeForm(request.POST or None, initial=now)
     if form.is_valid():
@@ -180,6 +182,11 @@ def settings_page(request: HttpRequest) -> HttpResponse:
         return redirect("settings")
     facts = {"form": form, "tokens": user.tokens.filter(revoked_at=None), "roles": user.groups.order_by("name")}
     return render(request, "settings.html", facts, status=400 if form.is_bound else 200)
+
+
+def known(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

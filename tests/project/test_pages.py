@@ -11,10 +11,11 @@ from django.test import Client
 from django.urls import reverse
 
 from approvals.models import PracticeItem
+from project import samples
 from project.lib import clock
 from tests import builders
 from tests.conftest import PASSWORD
-from triggers.models import DeadLetter, Step
+from triggers.models import Audit, DeadLetter, Source, Step
 
 LISTS = ("home", "approvals", "events", "runs", "dead-letters", "triggers", "trigger-new", "sources", "source-new")
 MORE = ("connections", "connection-new", "handlers", "practice", "settings", "step-up", "password-change")
@@ -217,3 +218,19 @@ def test_home_costs_few_queries_however_much_happened(owner, sign_in, django_ass
     client = sign_in(owner)
     with django_assert_max_num_queries(60):
         client.get("/")
+
+
+def test_who_sent_a_test_delivery_is_written_down(ann, sign_in, monkeypatch):
+    builders.source("github")
+    monkeypatch.setattr(samples, "send", lambda name: samples.Sent("accepted", 7, "/events/7"))
+    assert sign_in(ann).post(reverse("send-test")).status_code == 302
+    row = Audit.objects.get(verb="send test")
+    assert (row.by, row.kind, row.ref, row.detail) == (ann, "source", "github", {"event": 7})
+
+
+def test_a_test_delivery_whose_secret_is_lost_is_said(ann, sign_in):
+    builders.source("github")
+    Source.objects.update(sealed_secrets="sealed with a key that is gone")
+    answer = sign_in(ann).post(reverse("send-test"), follow=True)
+    assert "The test delivery did not arrive: A stored secret" in answer.content.decode()
+    assert not Audit.objects.filter(verb="send test").exists()
