@@ -15,12 +15,11 @@ from django.test import Client
 from project.people.models import User
 from tests import builders
 from tests.deliveries import deliver, github, signed
-from triggers import door as edge
 from triggers import reading
 from triggers.ingest import ingest
 from triggers.matching import compile_filter
 from triggers.models import Event, Refusal, Run, Seen, Source
-from triggers.sources import webhook
+from triggers.sources import proof, webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "test-secret"
@@ -93,7 +92,7 @@ def test_nothing_is_parsed_before_the_signature_fits(monkeypatch: pytest.MonkeyP
     parsed: list[object] = []
     readers = [
         (webhook, "read_body"),
-        (edge, "unzip"),
+        (proof, "unzip"),
         (reading, "read_json"),
         (reading, "read_form"),
         (reading, "clean"),
