@@ -84,10 +84,3 @@ def next_due(skip: int = 0) -> int | None:
     """The most urgent run a worker may claim now."""
     due = Run.objects.due(clock.now()).exclude(pk=skip).exclude(reason="handler_missing")
     return due.order_by("priority", "due_at", "id").values_list("pk", flat=True).first()
-
-
-def backlog(now: datetime) -> dict[str, float | int]:
-    """How many runs are due and how old the oldest is, in seconds."""
-    due = Run.objects.due(now)
-    oldest = due.order_by("due_at").values_list("due_at", flat=True).first()
-    return {"due": due.count(), "oldest": (now - oldest).total_seconds() if oldest else 0.0}

@@ -227,12 +227,6 @@ class Durable:
         """The remembered step of this exact name."""
         return self.journal.recall(step, kind)
 
-    def remember(
-        self, step: str, kind: str, result: Any, *, now: datetime, error: dict[str, Any] | None = None
-    ) -> Step:
-        """Write one finished step inside `fenced()`."""
-        return self.journal.remember(step, kind, result, now=now, error=error)
-
     def fenced(self, *, ending: bool = False) -> AbstractContextManager[datetime]:
         """A transaction under the run's fence; yields the database's time. See Journal.fenced."""
         return self.journal.fenced(ending=ending)
