@@ -18,8 +18,7 @@ from approvals.models import Action, Connection
 from project.lib import crypto
 from project.lib.live import changed
 from project.people import doors
-from project.people.doors import needs
-from project.people.models import User
+from project.people.doors import needs, who
 from triggers.configure import insert_named
 from triggers.errors import SlugTaken
 from triggers.models import Audit, ConfigVersion
@@ -67,7 +66,7 @@ def make(request: HttpRequest, form: ConnectionForm, system: str) -> HttpRespons
         with transaction.atomic():
             insert_named(row)
             ConfigVersion.bump()
-            Audit.write("create", row, by=person(request))
+            Audit.write("create", row, by=who(request))
             changed("connections", id=slug)
     except SlugTaken:
         form.add_error("slug", "This name is taken; archived ones keep theirs.")
@@ -99,7 +98,7 @@ def save(request: HttpRequest, row: Connection, form: ConnectionForm) -> HttpRes
         if held.version != form.cleaned_data["version"]:
             form.add_error(None, "Somebody changed this while you had it open. Open it again, then make your change.")
             return page(request, form, held, row.system, status=409)
-        held.change(by=person(request), **form.row_fields())
+        held.change(by=who(request), **form.row_fields())
         changed("connections", id=row.slug)
     messages.success(request, f"{row.slug} is saved.")
     return redirect("connection-edit", slug=row.slug)
@@ -138,12 +137,7 @@ def archive_connection(request: HttpRequest, slug: str) -> HttpResponse:
     if not doors.is_fresh(request):
         return doors.to_step_up(reverse("connection-edit", args=[slug]))
     with transaction.atomic():
-        row.archive(by=person(request))
+        row.archive(by=who(request))
         changed("connections", id=slug)
     messages.success(request, f"{slug} is archived.")
     return redirect("connections")
-
-
-def person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user

@@ -19,7 +19,7 @@ from approvals.models import Action, PracticeItem
 from approvals.wording import said
 from project.lib import clock
 from project.people import doors
-from project.people.models import User
+from project.people.doors import who
 
 DECIDED_SHOWN = timedelta(hours=1)  # below the waiting ones, so that people see each other's work
 MOST_WAITING = 100  # rows of the list
@@ -28,13 +28,8 @@ TABS = ("waiting", "decided", "expired")
 DRAFT = "draft:{}"  # in the session: the note that was typed before the password was asked for
 
 
-def reader_of(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
-
-
 def card_for(request: HttpRequest, action: Action, now: datetime) -> Card:
-    return card_of(action, reader_of(request), now, fresh=doors.is_fresh(request))
+    return card_of(action, who(request), now, fresh=doors.is_fresh(request))
 
 
 @require_safe
@@ -119,7 +114,7 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         decide.decide(
             action,
-            by=reader_of(request),
+            by=who(request),
             verdict=request.POST.get("verdict", ""),
             digest=request.POST.get("digest", ""),
             revision=number(request.POST.get("revision", "")),
@@ -153,7 +148,7 @@ def where(request: HttpRequest, pk: int) -> str:
 def onwards(request: HttpRequest, pk: int) -> str:
     """After a decision the next waiting one opens; when there is none, the one that was decided stays."""
     rest = Action.objects.awaiting().filter(expires_at__gt=clock.now()).exclude(pk=pk).soonest_first()
-    reader = reader_of(request)
+    reader = who(request)
     following = next((each for each in rest[:20] if not why_not(each, reader)), None)
     query = urlencode({"done": pk})
     if request.POST.get("from") == "inbox":
@@ -182,14 +177,14 @@ def attempted(request: HttpRequest, pk: int, verb: Callable[[Action], object], d
 def take_it_back(request: HttpRequest, pk: int) -> HttpResponse:
     """The yes is withdrawn; it waits again under a new revision."""
     done = "Taken back. Nothing was sent. It is waiting again."
-    return attempted(request, pk, lambda action: decide.take_back(action, by=reader_of(request)), done)
+    return attempted(request, pk, lambda action: decide.take_back(action, by=who(request)), done)
 
 
 @require_POST
 def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     """The request itself is withdrawn."""
     done = "Withdrawn. Nothing was sent."
-    return attempted(request, pk, lambda action: decide.cancel(action, by=reader_of(request)), done)
+    return attempted(request, pk, lambda action: decide.cancel(action, by=who(request)), done)
 
 
 @require_POST
@@ -205,7 +200,7 @@ def settle(request: HttpRequest, pk: int) -> HttpResponse:
         request,
         pk,
         lambda action: decide.settle_unknown(
-            action, by=reader_of(request), status=status, note=note, stepped_up=doors.is_fresh(request)
+            action, by=who(request), status=status, note=note, stepped_up=doors.is_fresh(request)
         ),
         done,
     )

@@ -17,7 +17,7 @@ from django_celery_beat.models import CrontabSchedule, IntervalSchedule, Periodi
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from project.people.doors import is_fresh, to_step_up
+from project.people.doors import is_fresh, to_step_up, who
 from project.people.models import ApiToken, User
 from project.people.roles import can
 from triggers.models import Audit
@@ -109,16 +109,11 @@ class Guarded(ModelAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         fields = sorted(name for name in form.changed_data if "password" not in name)
-        Audit.write("change" if change else "create", obj, by=person(request), fields=fields)
+        Audit.write("change" if change else "create", obj, by=who(request), fields=fields)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        Audit.write("delete", obj, by=person(request), name=str(obj))
+        Audit.write("delete", obj, by=who(request), name=str(obj))
         super().delete_model(request, obj)
-
-
-def person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
 
 
 class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
@@ -141,7 +136,7 @@ class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
             return to_step_up(request.path)
         answer: HttpResponse = super().user_change_password(request, id, form_url)
         if answer.status_code == 302:
-            Audit.write("set password", User.objects.get(pk=id), by=person(request))
+            Audit.write("set password", User.objects.get(pk=id), by=who(request))
         return answer
 
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from approvals.models import Action, PracticeItem
 from project import feed, figures, samples
 from project.lib import clock
-from project.people.doors import needs
+from project.people.doors import needs, who
 from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter, Event, Pulse, Run, Source, Trigger
@@ -150,7 +150,7 @@ def send_test(request: HttpRequest) -> HttpResponse:
         messages.error(request, f"The test delivery did not arrive: {problem}")
         return redirect("home")
     rung = Source.objects.get(slug=samples.SAMPLES[TEST].source)
-    Audit.write("send test", rung, by=known(request), event=sent.seq)
+    Audit.write("send test", rung, by=who(request), event=sent.seq)
     link = format_html('<a href="/events/{}">E-{}</a>', sent.seq, sent.seq) if sent.seq else ""
     messages.success(request, format_html("Delivered and accepted as {}. Watch it work.", link))
     return redirect("home")
@@ -171,7 +171,7 @@ class MeForm(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def settings_page(request: HttpRequest) -> HttpResponse:
-    user = known(request)
+    user = who(request)
     now = {"time_zone": user.time_zone, "theme": user.theme, "keys": not request.session.get("keys_off")}
     form = MeForm(request.POST or None, initial=now)
     if form.is_valid():
@@ -182,11 +182,6 @@ def settings_page(request: HttpRequest) -> HttpResponse:
         return redirect("settings")
     facts = {"form": form, "tokens": user.tokens.filter(revoked_at=None), "roles": user.groups.order_by("name")}
     return render(request, "settings.html", facts, status=400 if form.is_bound else 200)
-
-
-def known(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -82,8 +82,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def password_change(request: HttpRequest) -> HttpResponse:
     """A new password; one that was printed is asked for before anything else."""
-    assert isinstance(request.user, User)
-    form = NewPasswordForm(request, request.user, request.POST or None)
+    form = NewPasswordForm(request, doors.who(request), request.POST or None)
     if form.is_valid():
         user = form.save()
         User.objects.filter(pk=user.pk).update(must_change_password=False)

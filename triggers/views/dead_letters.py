@@ -11,13 +11,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from project.lib import clock, strict_json
 from project.lib.problem import Problem
-from project.people.doors import needs
+from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import redrive
 from triggers.models import DeadLetter, Run
 from triggers.models.dead_letter import DeadLetterQuerySet
 from triggers.views.lists import Filters, listing
-from triggers.views.who import who
 
 FILTERS = ("status", "handler", "kind", "since", "until", "q")
 STATUSES = ("open", "redriven", "dismissed")

@@ -10,13 +10,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from project.lib.problem import Problem
-from project.people.doors import needs
+from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import redrive
 from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
 from triggers.models.event import EventQuerySet
 from triggers.views.lists import Filters, choices, found_by, listing
-from triggers.views.who import who
 
 FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
 MOST_INLINE = 512 * 1024  # bytes of a payload drawn on the page; above it is a download

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from project.lib import clock
 from project.lib.problem import Problem
-from project.people.doors import needs
+from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import redrive
 from triggers.models import Run, Step, Switch, Trigger, Wait
@@ -21,7 +21,6 @@ from triggers.views.lists import Filters, choices, found_by, listing
 from triggers.views.steps import SMALL, chosen_of, log_of, rows_of
 from triggers.views.story import Facts, now_of, summary, waited
 from triggers.views.timeline import timeline
-from triggers.views.who import who
 
 FILTERS = ("q", "handler", "trigger", "status", "event", "since", "until")
 TABS = ("timeline", "log", "payload", "history")

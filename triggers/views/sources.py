@@ -17,14 +17,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from project.lib import clock
 from project.lib.problem import Problem
 from project.people import doors
-from project.people.doors import needs
+from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import configure, fire, refusals, upkeep
 from triggers.errors import NotValid, Stale
 from triggers.forms.source import KINDS, ScheduleForm, SecretForm, SourceForm, form_for
 from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger
 from triggers.sources.schedule import preview, zones
-from triggers.views.who import who
 
 NEXT = 5  # slots shown
 LAST_EVENTS = 5

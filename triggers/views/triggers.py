@@ -11,14 +11,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from project.lib.problem import Problem
-from project.people.doors import needs
+from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import configure, registry, upkeep
 from triggers.errors import Stale
 from triggers.forms.trigger import TriggerForm
 from triggers.matching import Readable, Rule, Verdict, compile_filter, compile_pattern, event_view, match, type_matches
 from triggers.models import Event, Run, Source, Trigger
-from triggers.views.who import who
 
 TRIED = 20  # stored events a filter is tried on
 LARGEST_TRIED = 256 * 1024  # bytes; above it an event is left out of the trial
