@@ -49,7 +49,7 @@ def list_actions(request: HttpRequest, filters: Query[schemas.ActionFilters]) ->
     if not who.may("view"):
         who.need("propose")
         rows = rows.filter(requested_by=who.user, run=None)
-    return listing(request, rows, filters, schemas.ActionRow.facts)
+    return listing(request, rows, filters, schemas.ActionRow.facts, row=schemas.ActionRow)
 
 
 @router.get("/actions/{int:id}", response=schemas.ActionOut, tags=["actions"])
@@ -117,7 +117,7 @@ def settle_action(request: HttpRequest, id: int, body: schemas.OutcomeIn) -> Any
 @router.get("/connections", response=ConnectionPage, tags=["connections"])
 def list_connections(request: HttpRequest, filters: Query[schemas.ConnectionFilters]) -> Any:
     caller(request).need("view")
-    return listing(request, Connection.objects.kept(), filters, schemas.ConnectionOut.of)
+    return listing(request, Connection.objects.kept(), filters, schemas.ConnectionOut.of, row=schemas.ConnectionOut)
 
 
 @router.get("/connections/{slug}", response=schemas.ConnectionOut, tags=["connections"])

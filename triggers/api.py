@@ -39,7 +39,7 @@ def list_events(request: HttpRequest, filters: Query[schemas.EventFilters]) -> A
     rows = Event.objects.without_payload()
     if filters.q:
         rows = rows.filter(Q(type__contains=filters.q) | Q(subject__contains=filters.q) | Q(ce_id=filters.q))
-    return listing(request, rows, filters, schemas.EventRow.facts)
+    return listing(request, rows, filters, schemas.EventRow.facts, row=schemas.EventRow)
 
 
 @router.post(
@@ -87,7 +87,7 @@ def run_event_again(request: HttpRequest, seq: int, body: schemas.RunAgainIn) ->
 def list_runs(request: HttpRequest, filters: Query[schemas.RunFilters]) -> Any:
     caller(request).need("view")
     rows = Run.objects.select_related("trigger").defer("result_json", "data_json", "error")
-    return listing(request, rows, filters, schemas.RunRow.facts)
+    return listing(request, rows, filters, schemas.RunRow.facts, row=schemas.RunRow)
 
 
 @router.get("/runs/{int:id}", response=schemas.RunOut, tags=["runs"])
@@ -123,7 +123,7 @@ def list_letters(request: HttpRequest, filters: Query[schemas.LetterFilters]) ->
     who = caller(request)
     who.need("view")
     shown = partial(schemas.LetterOut.of, payload=who.may("payloads"))
-    return listing(request, DeadLetter.objects.all(), filters, shown)
+    return listing(request, DeadLetter.objects.all(), filters, shown, row=schemas.LetterOut)
 
 
 @router.get("/dead-letters/{int:id}", response=schemas.LetterOut, tags=["dead letters"])

@@ -1,5 +1,6 @@
 """Sources, triggers and the switch over HTTP."""
 
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -37,7 +38,7 @@ class TriggerPage(Schema):
 @router.get("/sources", response=SourcePage, tags=["sources"])
 def list_sources(request: HttpRequest, filters: Query[schemas.SourceFilters]) -> Any:
     caller(request).need("view")
-    return listing(request, Source.objects.kept(), filters, schemas.SourceOut.of)
+    return listing(request, Source.objects.kept(), filters, schemas.SourceOut.of, row=schemas.SourceOut)
 
 
 @router.get("/sources/{slug}", response=schemas.SourceOut, tags=["sources"])
@@ -79,8 +80,8 @@ def list_refusals(request: HttpRequest, slug: str, filters: Query[schemas.Refusa
     who = caller(request)
     who.need("view")
     rows = found(Source.objects.kept(), slug=slug).refusals.all()
-    payload = who.may("payloads")
-    return listing(request, rows, filters, lambda row: schemas.RefusalOut.of(row, payload=payload))
+    shown = partial(schemas.RefusalOut.of, payload=who.may("payloads"))
+    return listing(request, rows, filters, shown, row=schemas.RefusalOut)
 
 
 @router.post("/sources/{slug}/refusals/{int:id}/admit", response=schemas.AdmittedOut, tags=["sources"])
@@ -97,7 +98,7 @@ def admit_refusal(request: HttpRequest, slug: str, id: int) -> Any:
 @router.get("/triggers", response=TriggerPage, tags=["triggers"])
 def list_triggers(request: HttpRequest, filters: Query[schemas.TriggerFilters]) -> Any:
     caller(request).need("view")
-    return listing(request, Trigger.objects.kept(), filters, schemas.TriggerOut.of)
+    return listing(request, Trigger.objects.kept(), filters, schemas.TriggerOut.of, row=schemas.TriggerOut)
 
 
 @router.get("/triggers/{slug}", response=schemas.TriggerOut, tags=["triggers"])

@@ -1,16 +1,17 @@
 """Lists in pages by key: newest first, no row twice and none left out while others come and go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from django.core.signing import BadSignature, Signer
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Schema
 from pydantic import BeforeValidator, Field
 
 from project.lib.problem import Problem
+from project.lib.table import by_number, csv_answer
 
 
 class BadCursor(Problem):
@@ -60,6 +61,7 @@ class Filters(Schema):
 
     limit: int = Field(50, ge=1, le=200)
     after: Word = ""
+    format: Literal["json", "csv"] = "json"
 
     def narrow(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """`rows` with every filter that was given."""
@@ -72,17 +74,35 @@ class Filters(Schema):
         return rows
 
 
-def listing(request: HttpRequest, rows: QuerySet[Any], filters: Filters, show: Callable[[Any], Any]) -> dict[str, Any]:
-    """`{items, next}`; `next` is the cursor of the following page, None on the last one."""
+Shown = dict[str, Any] | StreamingHttpResponse
+
+
+def listing(
+    request: HttpRequest, rows: QuerySet[Any], filters: Filters, show: Callable[[Any], Any], *, row: type[Schema]
+) -> Shown:
+    """`{items, next}`; `next` is the cursor of the following page, None on the last one.
+
+    With `format=csv` every row as a line with the members of `row`; only a `limit` that was given cuts it."""
     unknown = sorted(set(request.GET) - set(type(filters).model_fields))
     if unknown:
         raise UnknownFilter(f"This list has no filter `{unknown[0]}`.", filter=unknown[0])
     rows = filters.narrow(rows)
     if filters.after:
         rows = rows.filter(pk__lt=position(filters.NAME, filters.after))
+    if filters.format == "csv":
+        most = filters.limit if "limit" in filters.model_fields_set else None
+        return download(request, filters.NAME, row, map(show, by_number(rows, most=most)))
     found = list(rows.order_by("-pk")[: filters.limit + 1])
     shown, more = found[: filters.limit], len(found) > filters.limit
-    return {"items": [show(row) for row in shown], "next": cursor(filters.NAME, shown[-1].pk) if more else None}
+    return {"items": [show(one) for one in shown], "next": cursor(filters.NAME, shown[-1].pk) if more else None}
+
+
+def download(
+    request: HttpRequest, name: str, row: type[Schema], rows: Iterable[dict[str, Any]]
+) -> StreamingHttpResponse:
+    """`name.csv` with a column for each member of `row`; what a reader may not see is empty."""
+    head = list(row.model_fields)
+    return csv_answer(request, name, head, ([facts.get(member) for member in head] for facts in rows))
 
 
 def cursor(name: str, key: int) -> str:

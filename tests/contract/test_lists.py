@@ -1,5 +1,7 @@
 """A list is walked page by page without a row twice or left out, and what makes no sense is refused."""
 
+import csv
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,7 @@ from django.test import Client
 from project.people.models import User
 from tests import builders
 from tests.contract.world import API
-from triggers.models import Event
+from triggers.models import DeadLetter, Event
 
 LISTS = ["events", "runs", "actions", "dead-letters", "sources", "connections", "triggers"]
 
@@ -169,3 +171,44 @@ def test_times_are_rfc3339_with_milliseconds_and_z(client: Client) -> None:
     shown = page(client, "events")["items"][0]["received_at"]
     assert shown.endswith("Z")
     assert len(shown) == len("2026-01-01T00:00:00.000Z")
+
+
+def table(client: Client, name: str, **query: Any) -> list[dict[str, str]]:
+    response = client.get(f"{API}/{name}", {"format": "csv", **query})
+    assert response.status_code == 200, getattr(response, "content", b"")
+    return list(csv.DictReader(io.StringIO(response.getvalue().decode())))
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_list_is_also_a_table(client: Client, world: Any, name: str) -> None:
+    items, rows = page(client, name)["items"], table(client, name)
+    assert len(rows) == len(items) >= 1
+    assert set(rows[0]) == set(items[0])
+    assert page(client, name, format="json")["items"] == items
+    assert client.get(f"{API}/{name}?format=xml").json()["code"] == "bad_value"
+
+
+def test_a_table_holds_every_row_that_matches_unless_a_limit_is_given(client: Client) -> None:
+    for number in range(60):
+        builders.event(status="ignored" if number % 2 else "routed")
+    assert [row["status"] for row in table(client, "events", status="ignored")] == ["ignored"] * 30
+    assert len(table(client, "events")) == 60
+    assert len(table(client, "events", limit=7)) == 7
+    cursor = page(client, "events", limit=50)["next"]
+    assert len(table(client, "events", after=cursor)) == 10
+    assert table(client, "events", status="invalid") == []
+    assert client.get(f"{API}/events?format=csv&statu=x").json()["code"] == "unknown_filter"
+
+
+def test_a_table_quotes_formulas_and_hides_what_an_error_says_from_whoever_sees_no_payloads(
+    ann: User, ben: User, with_token: Callable[..., Client], world: Any
+) -> None:
+    """SE-02: Ben may read the list, not what the error quotes of a payload."""
+    builders.event("=cmd|calc", subject="+1")
+    DeadLetter.objects.update(message="no such customer 4711")
+    row = table(with_token(ben, "read"), "events")[0]
+    assert (row["type"], row["subject"]) == ("'=cmd|calc", "'+1")
+    assert "4711" in table(with_token(ann, "read", "operate"), "dead-letters")[0]["error"]
+    told = table(with_token(ben, "read"), "dead-letters")[0]["error"]
+    assert "4711" not in told
+    assert "Boom" in told
