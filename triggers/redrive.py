@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from project.lib import clock
 from project.lib.live import changed
@@ -53,11 +54,25 @@ def rerun(
         old = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
         if not old.has_ended:
             raise NotEnded(status=old.status)
+        check_names(old, send_again or [])
         new = again(old, by=by, send_again=send_again or [], data=data)
         if from_step is not None:
             keep_steps(old, new, from_step, compare_input=data is None)
         Audit.write("run again", old, by=by, reason=reason, as_run=new.pk, from_step=from_step, edited=data is not None)
     return new
+
+
+def check_names(run: Run, send_again: list[str]) -> None:
+    """Every name is one of a step or an act of this run, or of a run it repeats. Raises NotValid naming the others."""
+    kin = Run.objects.filter(Q(pk=run.origin_id) | Q(origin=run.origin_id))
+    known = {
+        *Step.objects.filter(run__in=kin).values_list("name", flat=True),
+        *kin.values_list("acts__name", flat=True),
+    }
+    known.update(DeadLetter.objects.filter(run__in=kin).values_list("step", flat=True))  # one that failed has no row
+    unknown = [name for name in send_again if name not in known]
+    if unknown:
+        raise NotValid(f"run {run.pk} has no step “{'”, “'.join(unknown)}”", field="send_again", steps=unknown)
 
 
 def again(old: Run, *, by: "User | None", send_again: list[str], data: Any) -> Run:
@@ -132,6 +147,7 @@ def redrive(
         letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
         if not old.has_ended:
             raise NotEnded(status=old.status, run=old.pk)
+        check_names(old, send_again or [])
         new = again(old, by=by, send_again=send_again or [], data=data)
         if from_ == "failed_step":
             copy(old.steps.filter(status="done").order_by("seq"), new, compare_input=data is None)
