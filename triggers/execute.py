@@ -68,11 +68,10 @@ def work(run: Run) -> None:
     except GivenBack:
         give_back(run)
     except (SystemExit, KeyboardInterrupt) as error:
-        if isinstance(error, SystemExit) and not terminate_handler_fired():
-            fail(durable, error)  # the handler's own exit(): given back, it would come again for ever
-            return
-        give_back(run)
-        raise
+        if isinstance(error, SystemExit) and terminate_handler_fired():
+            give_back(run)
+            raise
+        fail(durable, error)  # the handler's own: given back, it would come again for ever
     except Blocked as signal:
         difference = signal.difference
         record(durable, lambda now: block(run, difference))
