@@ -173,6 +173,12 @@ class Card:
         return found if isinstance(found, str) and found.startswith(("https://", "http://", "/practice")) else ""
 
     @property
+    def trouble(self) -> str:
+        """What the far side said of the last try; who may not read the arguments gets only what it amounts to."""
+        error = self.action.error or {}
+        return str(error.get("message" if self.may_read else "type") or "")
+
+    @property
     def result_text(self) -> str:
         return self.action.result_json or ""
 

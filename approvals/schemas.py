@@ -7,10 +7,10 @@ from pydantic import ConfigDict, Field
 
 from approvals.errors import NotValid
 from approvals.kinds import KINDS
-from approvals.models import Action, Connection, Decision
+from approvals.models import Action, Attempt, Connection, Decision
 from project.lib.pages import Filters, Instant, Number, Words
 from project.lib.schema import Moment
-from triggers.schemas import Name, Slug, Strict
+from triggers.schemas import Name, Slug, Strict, shown_error
 
 ActionStatus = Literal[
     "awaiting",
@@ -105,9 +105,16 @@ class AttemptOut(Schema):
     ended_at: Moment | None
     error: Any = None
 
+    @classmethod
+    def of(cls, attempt: Attempt, *, told: bool) -> dict[str, Any]:
+        """`told`: may the reader see what the far side said?"""
+        own = {name: getattr(attempt, name) for name in set(cls.model_fields) - {"error"}}
+        return {**own, "error": shown_error(attempt.error, told)}
+
 
 class ActionOut(ActionRow):
-    """What is about to happen, or did. Who may not read it gets null for everything from `arguments` on."""
+    """What is about to happen, or did. Who may not read it gets null for everything from `arguments` on,
+    and of errors only the class: a far side may quote what was sent."""
 
     reason: str
     reason_code: str
@@ -126,12 +133,13 @@ class ActionOut(ActionRow):
     @classmethod
     def of(cls, action: Action, *, reviewers: list[str], arguments: bool) -> dict[str, Any]:
         facts = ActionRow.facts(action)
-        for name in ("reason", "reason_code", "policy", "requester_chain", "error"):
+        for name in ("reason", "reason_code", "policy", "requester_chain"):
             facts[name] = getattr(action, name)
         facts |= {
             "reviewers": reviewers,
             "decisions": [DecisionOut.of(row) for row in action.decisions.select_related("by").order_by("pk")],
-            "attempts": list(action.attempts.order_by("number")),
+            "attempts": [AttemptOut.of(row, told=arguments) for row in action.attempts.order_by("number")],
+            "error": shown_error(action.error, arguments),
         }
         return facts | (readable(action) if arguments else {})
 
