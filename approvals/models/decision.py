@@ -16,6 +16,7 @@ class Decision(models.Model):
     digest = models.CharField(max_length=80)
     revision = models.PositiveIntegerField()
     reason = models.TextField(blank=True, default="")
+    answer_json = models.TextField(null=True)  # noqa: DJ001 -- None: no question was answered
     channel = models.CharField(max_length=16, default="page")  # page, api
     stepped_up = models.BooleanField(default=False)
     on_high = models.BooleanField(default=False)
