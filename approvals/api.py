@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from django.db import connection, transaction
@@ -72,12 +73,8 @@ def decide_action(request: HttpRequest, id: int, body: schemas.DecisionIn) -> An
     who = caller(request)
     action = visible(who, id)
     who.need("decide")
-    fresh = who.token is None and doors.is_fresh(request)
-    said = decide.decide(
-        action, by=person(who), stepped_up=fresh, channel="api" if who.token else "page", **body.dict()
-    )
-    if action.tier == Tier.HIGH:
-        doors.use_up(request)
+    channel = "api" if who.token else "page"
+    said = decide.decide(action, by=person(who), proof=proof_of(request), channel=channel, **body.dict())
     return Status(201 if said.is_new else 200, said)
 
 
@@ -107,10 +104,7 @@ def settle_action(request: HttpRequest, id: int, body: schemas.OutcomeIn) -> Any
     who = caller(request)
     action = visible(who, id)
     who.need("decide" if action.tier == Tier.HIGH else "operate")
-    fresh = who.token is None and doors.is_fresh(request)
-    decide.settle_unknown(action, by=person(who), status=body.status, note=body.note, stepped_up=fresh)
-    if action.tier == Tier.HIGH:
-        doors.use_up(request)
+    decide.settle_unknown(action, by=person(who), status=body.status, note=body.note, proof=proof_of(request))
     return schemas.ActionRow.facts(visible(who, id))
 
 
@@ -191,6 +185,11 @@ def person(who: Caller) -> User:
     if who.user is None:
         raise Forbidden("A service cannot do that; a person must.")
     return who.user
+
+
+def proof_of(request: HttpRequest) -> Callable[[], bool]:
+    """Takes the fresh sign-in of this browser; a token has none."""
+    return lambda: caller(request).token is None and doors.use_up(request)
 
 
 def patiently(who: Caller, id: int, seconds: float) -> Action:

@@ -158,10 +158,6 @@ class Card:
         return next((item for item in self.evidence if item.tone == "fail"), None)
 
     @property
-    def canonical_text(self) -> str:
-        return self.action.canonical
-
-    @property
     def size(self) -> int:
         return len(self.action.canonical.encode())
 

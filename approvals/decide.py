@@ -1,5 +1,6 @@
 """DOOR 3: a person has spoken. Pages, the API and whatever comes later decide here and nowhere else."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -53,6 +54,10 @@ class Said:
     is_new: bool = True
 
 
+def no_proof() -> bool:
+    return False
+
+
 def decide(
     action: Action,
     *,
@@ -63,13 +68,14 @@ def decide(
     reason: str = "",
     arguments: dict[str, Any] | None = None,
     answer: Any = None,
-    stepped_up: bool = False,
+    proof: Callable[[], bool] = no_proof,
     channel: str = "page",
 ) -> Said:
     """Record one person's verdict about what they saw; the last yes that is needed, or one no, ends the waiting.
 
     Refuses, in this order: NotReviewer, SelfApproval, StepUpRequired, AlreadyDecided or AlreadySaid, ExpiredAlready,
-    Changed, ReasonRequired or NotValid. `stepped_up` says that the edge has just asked who it is."""
+    Changed, ReasonRequired or NotValid. `proof` takes the proof of who it is that the edge has; only high asks for it,
+    and a refusal that follows gives it back."""
     with transaction.atomic():
         held = lock(action.pk)
         now = clock.now()
@@ -78,7 +84,8 @@ def decide(
         again = said_before(held, by, verdict, digest, revision)
         if again is not None:
             return said(again, held, is_new=False)
-        if held.tier == Tier.HIGH and not stepped_up:
+        high = held.tier == Tier.HIGH
+        if high and not proof():
             raise StepUpRequired
         if held.status == Status.AWAITING and not held.is_intact:
             refreeze(held)
@@ -86,9 +93,8 @@ def decide(
             check_row(held, by, now, digest, revision)
             reason = check_words(held, verdict, reason, arguments, answer)
             seen = {"digest": digest, "revision": revision, "reason": reason, "channel": channel}
-            high = held.tier == Tier.HIGH
             decision = Decision.objects.create(
-                action=held, by=by, verdict=verdict, at=now, stepped_up=stepped_up, on_high=high, **seen
+                action=held, by=by, verdict=verdict, at=now, stepped_up=high, on_high=high, **seen
             )
             Audit.write(verdict, held, by=by, **seen)
             count(held, verdict, now, ruling, by)
@@ -183,7 +189,7 @@ def others_wait(action: Action, run: Run) -> bool:
 
 
 def settle_unknown(
-    action: Action, *, by: User, status: str, note: str = "", stepped_up: bool = False, result: Any = None
+    action: Action, *, by: User, status: str, note: str = "", proof: Callable[[], bool] = no_proof, result: Any = None
 ) -> Action:
     """A person says what became of an action in doubt: `delivered`, `not_sent` (send it again) or `failed` (give up).
 
@@ -191,7 +197,7 @@ def settle_unknown(
     with transaction.atomic():
         held = lock(action.pk)
         now = clock.now()
-        check_may_settle(held, by, stepped_up)
+        check_may_settle(held, by, proof)
         if status not in ("delivered", "not_sent", "failed"):
             raise NotValid("The outcome is delivered, not_sent or failed.", field="status")
         if held.status != Status.UNKNOWN:

@@ -3,9 +3,8 @@
 from datetime import timedelta
 
 from project.lib.problem import Problem
-from triggers.errors import Blocked, BuriedAlready, EndsRun, NameTaken, Permanent
-
-__all__ = ["NameTaken"]
+from triggers.errors import Blocked, BuriedAlready, EndsRun, Permanent
+from triggers.errors import NameTaken as NameTaken  # a handler finds it beside the others
 
 
 class ActionEnded(EndsRun):

@@ -1,5 +1,6 @@
 """Why a person may not decide, in the order in which it is said (docs/lifecycle-of-an-action.md)."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -82,7 +83,7 @@ def is_storable(text: str) -> bool:
     return "\x00" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def check_may_settle(action: Action, by: User, stepped_up: bool) -> None:
+def check_may_settle(action: Action, by: User, proof: Callable[[], bool]) -> None:
     if action.tier != Tier.HIGH:
         if not roles.can(by, "operate"):
             raise NotReviewer("Only an operator may settle this.")
@@ -91,7 +92,7 @@ def check_may_settle(action: Action, by: User, stepped_up: bool) -> None:
         raise NotReviewer
     if action.asked_by(by):
         raise SelfApproval
-    if not stepped_up:
+    if not proof():
         raise StepUpRequired
 
 

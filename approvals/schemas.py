@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StrictInt
 
 from approvals.errors import NotValid
 from approvals.kinds import KINDS
@@ -158,12 +158,12 @@ def preview_of(action: Action) -> list[dict[str, str]]:
         return []
 
 
-class DecisionIn(Schema):
-    """A verdict about what was seen. Its members are judged last, after whoever may speak and what still waits."""
+class DecisionIn(Strict):
+    """A verdict about what was seen. Its values are judged last, after whoever may speak and what still waits."""
 
     verdict: str = ""
     digest: str = ""
-    revision: int = 0
+    revision: StrictInt = 0
     reason: str = ""
     arguments: dict[str, Any] | None = None
     answer: Any = None

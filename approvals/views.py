@@ -29,7 +29,7 @@ DRAFT = "draft:{}"  # in the session: the note that was typed before the passwor
 
 
 def card_for(request: HttpRequest, action: Action, now: datetime) -> Card:
-    return card_of(action, who(request), now, fresh=doors.is_fresh(request))
+    return card_of(action, who(request), now, fresh=action.tier == "high" and doors.is_fresh(request))
 
 
 @require_safe
@@ -109,7 +109,6 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
     """Yes or no about exactly the bytes that were shown."""
     action = get_object_or_404(Action.objects.for_pages(), pk=pk)
     asked = clock.now()
-    stepped_up = doors.is_fresh(request)
     note = request.POST.get("reason", "").strip()
     try:
         decide.decide(
@@ -119,7 +118,7 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
             digest=request.POST.get("digest", ""),
             revision=number(request.POST.get("revision", "")),
             reason=note,
-            stepped_up=stepped_up,
+            proof=lambda: doors.use_up(request),
         )
     except StepUpRequired:
         request.session[DRAFT.format(pk)] = note[:2000]
@@ -127,8 +126,6 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
     except ApprovalProblem as problem:
         action.refresh_from_db()
         return one(request, action, refusal=said(problem, asked), status=problem.http)
-    if action.tier == "high":
-        doors.use_up(request)
     request.session.pop(DRAFT.format(pk), None)
     return redirect(onwards(request, pk))
 
@@ -167,8 +164,6 @@ def attempted(request: HttpRequest, pk: int, verb: Callable[[Action], object], d
     except ApprovalProblem as problem:
         action.refresh_from_db()
         return one(request, action, refusal=said(problem, asked), status=problem.http)
-    if action.tier == "high":
-        doors.use_up(request)
     messages.success(request, done)
     return redirect(where(request, pk))
 
@@ -200,7 +195,7 @@ def settle(request: HttpRequest, pk: int) -> HttpResponse:
         request,
         pk,
         lambda action: decide.settle_unknown(
-            action, by=who(request), status=status, note=note, stepped_up=doors.is_fresh(request)
+            action, by=who(request), status=status, note=note, proof=lambda: doors.use_up(request)
         ),
         done,
     )

@@ -2,7 +2,6 @@
 
 import hmac
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +9,7 @@ import pytest
 from django.test import Client
 
 from approvals.models import Connection
-from project.people import doors
-from project.people.models import User
+from project.people.models import Proof, User
 from tests import builders
 from tests.conftest import PASSWORD
 from tests.contract.world import API, World
@@ -22,9 +20,7 @@ from triggers.models import Audit, DeadLetter, Refusal, Run, Source, Switch, Tri
 def admin(owner: User, sign_in: Callable[[User], Client]) -> Client:
     """The owner, who has just given the password again."""
     client = sign_in(owner)
-    session = client.session
-    session[doors.MARK] = time.time()
-    session.save()
+    assert send(client, "post", "/step-up", {"password": PASSWORD}).status_code == 204
     return client
 
 
@@ -251,9 +247,9 @@ def test_the_switch_pauses_and_opens(world: World, admin: Client) -> None:
 def test_stepping_up_takes_the_password_of_who_is_signed_in(owner: User, sign_in: Any, with_token: Any) -> None:
     client = sign_in(owner)
     assert send(client, "post", "/step-up", {"password": "wrong"}).json()["code"] == "not_confirmed"
-    assert doors.MARK not in client.session
+    assert not Proof.objects.exists()
     assert send(client, "post", "/step-up", {"password": PASSWORD}).status_code == 204
-    assert doors.MARK in client.session
+    assert Proof.objects.get().user == owner
     token = with_token(owner, "read", "configure")
     assert send(token, "post", "/step-up", {"password": PASSWORD}).status_code == 403
 

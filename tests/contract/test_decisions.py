@@ -84,6 +84,16 @@ def test_a_decision_without_what_was_seen_is_about_something_else(
     assert refusal(sign_in(ben).post(path, body, content_type="application/json")) == (412, "changed")
 
 
+@pytest.mark.parametrize("odd", [{"verdikt": "approve"}, {"revision": True}, {"revision": "1"}, {"revision": 1.0}])
+def test_what_a_decision_does_not_know_is_a_mistake_not_a_wish(ann: User, ben: User, sign_in: SignIn, odd: Any) -> None:
+    action = builders.action(by=ann)
+    answer = say(sign_in(ben), action, **odd)
+    assert refusal(answer) == (422, "not_valid")
+    assert answer.json()["field"] == next(iter(odd))
+    action.refresh_from_db()
+    assert (action.status, action.decisions.count()) == ("awaiting", 0)
+
+
 def test_high_needs_the_password_again_and_uses_it_up(ann: User, ben: User, sign_in: SignIn) -> None:
     client = sign_in(ben)
     first, second = builders.action(by=ann, tier="high"), builders.action(by=ann, tier="high")
