@@ -13,6 +13,7 @@ from triggers.errors import BadFilter, NotValid, NotYet, SlugTaken, Stale
 from triggers.limits import read_limits
 from triggers.matching import compile_filter, compile_pattern
 from triggers.models import Audit, ConfigVersion, Source, Trigger
+from triggers.sources.custom import parse_custom
 from triggers.sources.schedule import parse_schedule
 from triggers.sources.verify import catalogue
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 INNER = ("/approvals", "/nightdesk", "*")  # what a trigger may listen to beside the sources
+OWN_ADDRESSES = ("new",)  # the address of the empty form: a row of that name would hide its own page
 MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
 SHORTEST_SECRET = 8  # characters
 ONE_AT_A_TIME = {"limit": 1, "when_busy": "skip", "waiting_counts": True}
@@ -39,7 +41,9 @@ def make_source(*, by: "User | None", slug: str, **fields: Any) -> Source:
 
 
 def insert_named(row: models.Model) -> None:
-    """Insert a row that is known by its slug; of two at once the second is told. Raises SlugTaken."""
+    """Insert a row that is known by its slug; of two at once the second is told. Raises SlugTaken, NotValid."""
+    if getattr(row, "slug", "") in OWN_ADDRESSES:
+        raise NotValid(f"`{getattr(row, 'slug', '')}` is taken by the desk itself; choose another.", field="slug")
     try:
         with transaction.atomic():
             row.save(force_insert=True)
@@ -72,13 +76,23 @@ def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
         named("idempotency_key", compile_filter, fields["idempotency_key"])
     check_secrets(fields.get("secrets") or [], field="secrets")
     provider = fields.get("provider") or ""
-    if kind == "webhook" and provider not in catalogue():
-        raise NotValid(f"Nightdesk knows no provider `{provider}`.", field="provider", known=sorted(catalogue()))
+    if kind == "webhook":
+        fields["config"] = checked_scheme(provider, fields.get("config") or {})
     fields.setdefault("name", slug)
     fields["types"] = [
         named("types", compile_pattern, text) for text in fields.get("types") or default_types(fields, slug)
     ]
     return fields
+
+
+def checked_scheme(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a webhook source: its scheme when that is `custom`, else whatever was said. Raises NotValid."""
+    if provider == "custom":
+        return parse_custom(config).model_dump(exclude_defaults=True)
+    if provider not in catalogue():
+        known = sorted([*catalogue(), "custom"])
+        raise NotValid(f"Nightdesk knows no provider `{provider}`.", field="provider", known=known)
+    return dict(config)
 
 
 def check_secrets(secrets: list[dict[str, Any]], *, field: str) -> None:

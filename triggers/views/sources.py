@@ -21,7 +21,9 @@ from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import configure, fire, refusals, upkeep
 from triggers.errors import NotValid, Stale
-from triggers.forms.source import KINDS, ScheduleForm, SecretForm, SourceForm, form_for
+from triggers.forms.named import SourceForm
+from triggers.forms.schedule import ScheduleForm
+from triggers.forms.source import KINDS, SecretForm, form_for
 from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger
 from triggers.sources.schedule import preview, zones
 
