@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from project import backends, env
+from project.lib import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = env.folder("DATA_DIR", str(BASE_DIR / "var"))
@@ -171,3 +172,21 @@ CELERY_ENABLE_UTC = True
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 
 UNFOLD = {"SITE_TITLE": "Nightdesk", "SITE_HEADER": "Nightdesk", "SITE_URL": "/"}
+
+# Logs: what is secret here never reaches a line, whoever quotes it
+LOG_FORMAT = env.one_of("LOG_FORMAT", "", "console", "json")
+LOG_LEVEL = env.one_of("LOG_LEVEL", "info", "debug", "warning", "error")
+LOGGING = logs.config(
+    form=LOG_FORMAT,
+    level=LOG_LEVEL,
+    process=PROCESS,
+    secrets=[
+        SECRET_KEY,
+        OWNER_PASSWORD,
+        LLM_API_KEY,
+        EMAIL_URL,
+        *FIELD_KEY.split(","),
+        *NOTIFY_URLS,
+        str(DATABASES["default"].get("PASSWORD", "")),
+    ],
+)

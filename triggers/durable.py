@@ -1,6 +1,7 @@
 """What a handler is given: its event, and a memory that survives a crash."""
 
 import asyncio
+import contextvars
 import inspect
 import random
 import time
@@ -240,7 +241,7 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[s
         return function(*arguments, **named)
     thread = ThreadPoolExecutor(1)
     try:
-        return thread.submit(in_thread, function, arguments, named).result(timeout)
+        return thread.submit(contextvars.copy_context().run, in_thread, function, arguments, named).result(timeout)
     finally:
         thread.shutdown(wait=False)  # a call that hangs is left behind; its result counts for nothing
 

@@ -1,6 +1,7 @@
 """Deliveries that became no event of their own are kept for a while, with the reason."""
 
 import hashlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from triggers.sources.verify import Forged
 if TYPE_CHECKING:
     from project.people.models import User
 
+logger = logging.getLogger("nightdesk.door")
 A_SECOND = 10  # refusals one process stores; the rest is only counted
 KEPT_BODY = 64 * 1024  # bytes; of a larger body only the digest stays
 PRUNE_AFTER = 50  # refusals of one source: then its oldest go, however long the next round of retention takes
@@ -84,6 +86,7 @@ def keep(
         remote=remote,
         event=event,
     )
+    logger.info("Refused a delivery: %s", reason, extra={"source": refusal.slug, "answered": answered})
     key = source.pk if source else None
     stored[key] += 1
     if stored[key] % PRUNE_AFTER == 0:

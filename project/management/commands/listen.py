@@ -1,5 +1,6 @@
 """`manage.py listen`: the sources that must be listened to, and the tick when nobody else runs it."""
 
+import logging
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ from django.db import DatabaseError, close_old_connections
 from project import desk, health
 from triggers.models import Pulse
 
+logger = logging.getLogger("nightdesk.listen")
 LOOK_EVERY = 3.0  # seconds
 LATE = 10.0  # seconds since the last tick after which it is run here, broker or not
 
@@ -30,7 +32,7 @@ class Command(BaseCommand):
             try:
                 helping = self.help_out(helping)
             except DatabaseError as error:
-                self.stderr.write(f"the database does not answer: {str(error).strip()}")
+                logger.error("The database does not answer: %s", str(error).strip())
                 close_old_connections()
 
     def help_out(self, helping: bool) -> bool:
@@ -40,6 +42,6 @@ class Command(BaseCommand):
         if age <= LATE:
             return False
         if not helping:
-            self.stdout.write(f"no tick for {age:.0f} s; running it from here")
+            logger.warning("No tick for %.0f s; running it from here", age)
         desk.tick()
         return True
