@@ -8,6 +8,7 @@ from triggers.models.run import Run
 from triggers.models.source import Refusal, ScheduleFire, Source
 from triggers.models.step import Step, Wait
 from triggers.models.trigger import Trigger
+from triggers.models.watch import Watch, WatchedFile
 
 __all__ = [
     "Audit",
@@ -24,4 +25,6 @@ __all__ = [
     "Switch",
     "Trigger",
     "Wait",
+    "Watch",
+    "WatchedFile",
 ]
