@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from approvals import policy
+from approvals.editing import edit, edited_before
 from approvals.errors import (
     AlreadyDecided,
     CannotSendAgain,
@@ -73,6 +74,9 @@ def decide(
 ) -> Said:
     """Record one person's verdict about what they saw; the last yes that is needed, or one no, ends the waiting.
 
+    With `arguments` it is a yes to these instead of those shown: they become the next revision. On high that yes does
+    not count, since who edits has asked for it.
+
     Refuses, in this order: NotReviewer, SelfApproval, StepUpRequired, AlreadyDecided or AlreadySaid, ExpiredAlready,
     Changed, ReasonRequired or NotValid. `proof` takes the proof of who it is that the edge has; only high asks for it,
     and a refusal that follows gives it back."""
@@ -81,7 +85,7 @@ def decide(
         now = clock.now()
         ruling = policy.verdict(held.kind, at_least=held.tier)
         check_person(held, by, ruling, verdict)
-        again = said_before(held, by, verdict, digest, revision)
+        again = said_before(held, by, verdict, digest, revision, arguments)
         if again is not None:
             return said(again, held, is_new=False)
         high = held.tier == Tier.HIGH
@@ -92,18 +96,24 @@ def decide(
         else:
             check_row(held, by, now, digest, revision)
             reason = check_words(held, verdict, reason, arguments, answer)
-            seen = {"digest": digest, "revision": revision, "reason": reason, "channel": channel}
-            decision = Decision.objects.create(
-                action=held, by=by, verdict=verdict, at=now, stepped_up=high, on_high=high, **seen
-            )
-            Audit.write(verdict, held, by=by, **seen)
+            words = {"reason": reason, "channel": channel, "stepped_up": high, "on_high": high}
+            edited = None if arguments is None else edit(held, arguments, by=by, now=now, **words)
+            if edited and held.tier == Tier.HIGH:
+                return said(edited, held)
+            seen = {"digest": held.digest, "revision": held.revision}
+            decision = Decision.objects.create(action=held, by=by, verdict=verdict, at=now, **seen, **words)
+            Audit.write(verdict, held, by=by, **seen, reason=reason, channel=channel)
             count(held, verdict, now, ruling, by)
             return said(decision, held)
     raise Changed(digest=held.digest, revision=held.revision)  # the stored text was changed behind our back
 
 
-def said_before(action: Action, by: User, verdict: str, digest: str, revision: int) -> Decision | None:
+def said_before(
+    action: Action, by: User, verdict: str, digest: str, revision: int, arguments: dict[str, Any] | None
+) -> Decision | None:
     """The same words about the same bytes and the revision that still stands: a second click, a retried request."""
+    if arguments is not None and verdict == "approve":
+        return edited_before(action, by, digest, revision, arguments)
     if revision != action.revision:
         return None
     return action.decisions.filter(by=by, verdict=verdict, revision=revision, digest=digest).first()

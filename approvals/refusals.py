@@ -33,7 +33,8 @@ def check_person(action: Action, by: User, ruling: policy.Verdict, verdict: str)
     if not action.asked_by(by) or verdict == "reject":  # who asked may always say no to it
         return
     if action.tier == Tier.HIGH:
-        raise SelfApproval("You asked for this, so it needs a second person. Invite one under Settings.")
+        deed = "asked for" if by.pk in action.requester_chain else "edited"
+        raise SelfApproval(f"You {deed} this, so it needs a second person. Invite one under Settings.")
     if others_may_review(by, ruling):
         raise SelfApproval
 
@@ -64,7 +65,7 @@ def how_it_ended(action: Action) -> dict[str, Any]:
 
 
 def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, Any] | None, answer: Any) -> str:
-    """The reason, trimmed. Editing and answering come with a later issue; they are refused, not dropped."""
+    """The reason, trimmed. Answering comes with a later issue; it is refused, not dropped."""
     if verdict not in VERDICTS:
         raise NotValid("The verdict is approve or reject.", field="verdict")
     reason = reason.strip()
@@ -74,8 +75,10 @@ def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, 
         raise NotValid(f"A reason has at most {LONGEST_REASON} characters.", field="reason")
     if not is_storable(reason):
         raise NotValid("The reason holds a character that cannot be stored.", field="reason")
-    if arguments is not None or answer is not None:
-        raise NotYet("Nightdesk cannot take edited arguments or answers yet; approve or reject what is shown.")
+    if arguments is not None and verdict == "reject":
+        raise NotValid("An edit goes with a yes; a no leaves it as it is.", field="arguments")
+    if answer is not None:
+        raise NotYet("Nightdesk cannot take answers yet; approve or reject what is shown.")
     return reason
 
 

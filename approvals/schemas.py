@@ -133,11 +133,14 @@ class ActionOut(ActionRow):
     @classmethod
     def of(cls, action: Action, *, reviewers: list[str], arguments: bool) -> dict[str, Any]:
         facts = ActionRow.facts(action)
-        for name in ("reason", "reason_code", "policy", "requester_chain"):
+        spoken = list(action.decisions.select_related("by").order_by("pk"))
+        for name in ("reason", "reason_code", "policy"):
             facts[name] = getattr(action, name)
+        editors = [row.by_id for row in spoken if row.verdict == "edit"]
         facts |= {
             "reviewers": reviewers,
-            "decisions": [DecisionOut.of(row) for row in action.decisions.select_related("by").order_by("pk")],
+            "requester_chain": list(dict.fromkeys([*action.requester_chain, *editors])),
+            "decisions": [DecisionOut.of(row) for row in spoken],
             "attempts": [AttemptOut.of(row, told=arguments) for row in action.attempts.order_by("number")],
             "error": shown_error(action.error, arguments),
         }

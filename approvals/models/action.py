@@ -200,6 +200,7 @@ class Action(Stateful):
         indexes = [
             models.Index(fields=["status", "expires_at"], name="actions_by_status"),
             models.Index(fields=["not_before"], condition=Q(status__in=["approved", "unknown"]), name="actions_due"),
+            models.Index(fields=["settled_at"], condition=Q(settled_at__isnull=False), name="actions_by_end"),
             models.Index(fields=["kind", "key"], name="actions_of_a_key"),
             models.Index(fields=["kind", "-id"], name="actions_of_a_kind"),
         ]
@@ -249,8 +250,11 @@ class Action(Stateful):
         return bool(self.connection and self.connection.practice)
 
     def asked_by(self, user: "User") -> bool:
-        """Whether `user` is in the chain of those who asked for it."""
-        return user.pk in self.requester_chain
+        """Whether `user` is in the chain of those who asked for it; on high also who edited it."""
+        return user.pk in self.requester_chain or (self.tier == Tier.HIGH and self.edited_by(user))
+
+    def edited_by(self, user: "User") -> bool:
+        return self.decisions.filter(by=user, verdict="edit").exists()
 
     @property
     def facts(self) -> dict[str, Any]:
