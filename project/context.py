@@ -79,7 +79,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "rail": SimpleLazyObject(lambda: rail(here or "", counts)),
         "in_settings": here in SETTINGS,
         "seq": newest_seq(),  # hints after it are told to the page, so nothing falls between drawing and listening
-        "held": SimpleLazyObject(lambda: Switch.objects.off().filter(scope="all").select_related("by").first()),
+        "held": SimpleLazyObject(lambda: Switch.objects.holding().select_related("by").first()),
         "may": {ability: can(user, ability) for ability in ("payloads", "operate", "decide", "configure")},
     }
 

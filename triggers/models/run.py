@@ -40,11 +40,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def due(self, now: datetime) -> "RunQuerySet":
         """A worker may claim these now: asked of the rows, so a lost message loses nothing."""
-        paused = Switch.objects.off().filter(
-            Q(scope="all")
-            | Q(scope="handler", name=OuterRef("handler"))
-            | Q(scope="source", name=OuterRef("event__source_slug"))
-        )
+        paused = Switch.objects.holding(handler=OuterRef("handler"), source=OuterRef("event__source_slug"))
         open_trigger = Q(trigger=None) | Q(trigger__mode="live")
         return self.filter(open_trigger, ~Exists(paused), status__in=CLAIMABLE, due_at__lte=now)
 
@@ -121,6 +117,7 @@ class Run(Stateful):
             models.Index(fields=["leased_until"], condition=Q(status="running"), name="runs_leased"),
             models.Index(fields=["wake_at"], condition=Q(status="waiting"), name="runs_to_wake"),
             models.Index(fields=["rerun_of"], condition=Q(rerun_of__isnull=False), name="runs_again"),
+            models.Index(fields=["finished_at"], condition=Q(finished_at__isnull=False), name="runs_by_end"),
             models.Index(fields=["handler", "-id"], name="runs_of_a_handler"),
             models.Index(fields=["status", "-id"], name="runs_by_status"),
         ]
