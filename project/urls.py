@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from project import health, views
+from project import health, metrics, views
 from project.admin import furnish
 from project.api import addresses, no_such_address
 from project.people import views as people
@@ -30,5 +30,6 @@ urlpatterns = [
     path("api/v1/", addresses()),
     re_path(r"^api/(?P<rest>.*)$", no_such_address),
     path("readyz", health.ready, name="readyz"),
+    path("metrics", metrics.page, name="metrics"),
     path("admin/", admin.site.urls),
 ]

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from project.lib import clock, crypto
 from project.lib.live import changed
+from triggers import tallies
 from triggers.envelope import Arrival
 from triggers.errors import BadDelivery, NotValid
 from triggers.ingest import Outcome, ingest
@@ -65,6 +66,8 @@ def keep(
     event: int | None = None,
 ) -> Refusal | None:
     """Store one refused delivery; None when too many came this second."""
+    if event is None:
+        tallies.note("refused", source.slug if source else "", reason)
     if not valve.opens():
         return None
     secret = {name: value for name, value in headers.items() if name in webhook.CREDENTIALS}
@@ -86,7 +89,8 @@ def keep(
         remote=remote,
         event=event,
     )
-    logger.info("Refused a delivery: %s", reason, extra={"source": refusal.slug, "answered": answered})
+    if event is None:
+        logger.info("Refused a delivery: %s", reason, extra={"source": refusal.slug, "answered": answered})
     key = source.pk if source else None
     stored[key] += 1
     if stored[key] % PRUNE_AFTER == 0:
