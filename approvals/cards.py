@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from approvals import policy
+from approvals.changes import Change, changes
 from approvals.errors import ApprovalProblem, NotValid, UnknownKind
 from approvals.kinds import Kind, named
 from approvals.models import Action, Attempt, Decision
@@ -36,6 +37,14 @@ class Evidence:
     text: str
     tone: str
     url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Who made the next revision of one, and what differs."""
+
+    said: Decision
+    changes: list[Change]
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,16 @@ class Card:
     @property
     def can_decide(self) -> bool:
         return self.is_open and not self.barred and self.action.is_intact
+
+    @property
+    def can_edit(self) -> bool:
+        """Who may decide may also mend it, as long as code knows what it takes."""
+        return self.can_decide and self.kind is not None and self.kind.form is None
+
+    @cached_property
+    def edits(self) -> list[Edit]:
+        """What reviewers made of it, the oldest first."""
+        return [edit_of(said) for said in self.decisions if said.verdict == "edit"]
 
     @property
     def needs_step_up(self) -> bool:
@@ -186,6 +205,11 @@ class Card:
     def version(self) -> str:
         """Changes whenever the row or its decisions do: the part on the page is replaced then."""
         return f"{self.action.revision}.{self.action.status}.{self.action.tries}.{len(self.decisions)}"
+
+
+def edit_of(said: Decision) -> Edit:
+    before, after = (json.loads(text)["arguments"] for text in (said.before, said.after))
+    return Edit(said, list(changes(before, after)))
 
 
 def why_not(action: Action, reader: User) -> str:
