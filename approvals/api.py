@@ -12,7 +12,7 @@ from pydantic import Field
 
 from approvals import decide, policy, schemas
 from approvals.models import Action, Connection
-from approvals.reach import check_address
+from approvals.reach import check_config
 from approvals.tiers import Tier
 from project.lib import crypto
 from project.lib.live import changed
@@ -125,7 +125,7 @@ def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)
     fields = body.dict(exclude={"secrets"})
-    check_address(body.config)
+    check_config(body.config)
     with transaction.atomic():
         row = Connection(**fields, sealed_secrets=crypto.seal(body.secrets))
         insert_named(row)
@@ -139,7 +139,7 @@ def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
 def change_connection(request: HttpRequest, slug: str, body: schemas.ConnectionPatch) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)
-    check_address(body.config)
+    check_config(body.config)
     with transaction.atomic():
         row = found(Connection.objects.kept().select_for_update(), slug=slug)
         if row.version != body.version:
