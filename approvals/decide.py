@@ -31,7 +31,7 @@ from approvals.refusals import (
 from approvals.settle import bury, lock, refreeze, reopen, say, settle, show
 from approvals.starts import obstacle
 from approvals.tiers import Tier
-from project.lib import canonical, clock
+from project.lib import canonical, clock, spans
 from project.people import roles
 from project.people.models import User
 from triggers import bells
@@ -104,8 +104,15 @@ def decide(
             decision = Decision.objects.create(action=held, by=by, verdict=verdict, at=now, **seen, **words)
             Audit.write(verdict, held, by=by, **seen, reason=reason, channel=channel)
             count(held, verdict, now, ruling, by)
+            trace(held, verdict)
             return said(decision, held)
     raise Changed(digest=held.digest, revision=held.revision)  # the stored text was changed behind our back
+
+
+def trace(action: Action, verdict: str) -> None:
+    """The decision as a moment of the story, once it is committed; who decided stays in the rows."""
+    origin, facts = (action.run.event if action.run else None), {"action": action.pk, "tier": str(action.tier)}
+    transaction.on_commit(lambda: spans.moment(f"decision {verdict}", of=origin, **facts), robust=True)
 
 
 def said_before(

@@ -18,7 +18,7 @@ from approvals.models.action import ActionQuerySet, Status
 from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record
 from approvals.settle import bury, lock, settle, show
 from approvals.starts import Obstacle, ask_again, obstacle
-from project.lib import clock, gate, logs
+from project.lib import clock, gate, logs, spans
 from project.lib.apart import apart
 from project.lib.crypto import Unreadable
 
@@ -45,10 +45,14 @@ def send(action: Action) -> None:
     """One try, if it may start."""
     attempt = start(action.pk, action.tries)
     if attempt is not None:
-        outcome = call(attempt)
-        record(attempt, outcome)
-        if outcome.error is not None:
-            logger.warning("%s: %s, %s", attempt, outcome.verdict, outcome.error["type"])
+        origin = action.run.event if action.run else None
+        with spans.span(f"deliver {action.kind}", of=origin, action=action.pk, attempt=attempt.number) as span:
+            outcome = call(attempt)
+            record(attempt, outcome)
+            span.set_attribute("nightdesk.outcome", outcome.verdict)
+            if outcome.error is not None:
+                spans.failed(span, outcome.error["type"])
+                logger.warning("%s: %s, %s", attempt, outcome.verdict, outcome.error["type"])
 
 
 def start(action_id: int, tries: int) -> Attempt | None:

@@ -18,7 +18,7 @@ from approvals.models import Act, Action, Connection
 from approvals.models.action import Status
 from approvals.settle import lock, settle, show
 from approvals.tiers import Tier
-from project.lib import crypto
+from project.lib import crypto, spans
 from triggers.durable import Durable
 from triggers.errors import Permanent
 from triggers.models import Audit, Run
@@ -163,6 +163,7 @@ def first_time(run: Run, step: str, wish: Wish, now: datetime) -> tuple[Act, str
                 action = insert(run, step, wish, key, now)
         except IntegrityError:
             continue  # somebody proposed the same effect in this very moment
+        spans.moment(f"propose {action.kind}", action=action.pk, tier=str(action.tier))
         return stand(run, step, action), ""
     raise KeyTaken(f"the key {key!r} is being proposed by somebody else again and again")
 

@@ -79,8 +79,10 @@ def folder(name: str, default: str) -> Path:
 
 
 def web_address(name: str, default: str) -> str:
-    """An `http(s)://host[:port]` address without a trailing slash."""
+    """An `http(s)://host[:port]` address without a trailing slash; empty only where that is the default."""
     value = text(name, default).rstrip("/")
+    if value == default == "":
+        return value
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
         raise BadSetting(name, f"must be an address like https://desk.example.org, not {value!r}")

@@ -38,7 +38,7 @@ EMAIL_FROM = env.text("EMAIL_FROM")
 LLM_MODEL = env.text("LLM_MODEL")
 LLM_BASE_URL = env.text("LLM_BASE_URL")
 LLM_API_KEY = env.text("LLM_API_KEY")
-OTEL_EXPORTER_OTLP_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT")
+OTEL_EXPORTER_OTLP_ENDPOINT = env.web_address("OTEL_EXPORTER_OTLP_ENDPOINT", "")
 
 # Engine rhythm, in seconds; the fault loops shorten them
 LEASE = env.seconds("NIGHTDESK_LEASE", 30)

@@ -11,7 +11,7 @@ from typing import Any
 from billiard.common import terminate_handler_fired
 from django.db import transaction
 
-from project.lib import backoff, clock, logs
+from project.lib import backoff, clock, logs, spans
 from project.lib.live import changed
 from project.lib.states import IllegalMove
 from triggers import endings, registry, waking
@@ -50,8 +50,15 @@ def execute(run_id: int) -> bool:
         return False
     changed("runs", id=run.pk)
     timeout = run.trigger.timeout if run.trigger else float(DEFAULT_LIMITS["timeout"])  # type: ignore[arg-type]
-    with logs.about(run=run.pk, event_id=run.event_id), Heartbeat(run, timeout=timeout, overdue=overdue):
+    with (
+        logs.about(run=run.pk, event_id=run.event_id),
+        spans.span(f"run {run.handler}", of=run.event, run=run.pk, attempt=run.attempt, fence=run.fence) as span,
+        Heartbeat(run, timeout=timeout, overdue=overdue),
+    ):
         work(run)
+        span.set_attribute("nightdesk.status", run.status)
+        if run.status in ("retrying", "dead") and run.error:
+            spans.failed(span, run.error["type"])
     return True
 
 

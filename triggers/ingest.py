@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection, transaction
 from project.lib import clock
 from project.lib.apart import apart
 from project.lib.live import changed
-from triggers import bells, routing, store, tallies, waking
+from triggers import bells, receipts, routing, store, tallies, waking
 from triggers.dialect import Cursor, Dialect, Postgres
 from triggers.envelope import Arrival
 from triggers.errors import QueueFull
@@ -104,6 +104,7 @@ def announce(members: Sequence[Member]) -> None:
     if fresh:
         waking.wake_waits([member.seq for member in fresh])
         match_stored([member.seq for member in fresh if member.route.status == routing.LATER])
+        receipts.tell([member.seq for member in fresh if member.route.status != routing.LATER])
     changed("events")
 
 
