@@ -14,6 +14,7 @@ from triggers.limits import read_limits
 from triggers.matching import compile_filter, compile_pattern
 from triggers.models import Audit, ConfigVersion, Source, Trigger
 from triggers.sources.custom import parse_custom
+from triggers.sources.file import checked_watch
 from triggers.sources.schedule import parse_schedule
 from triggers.sources.verify import catalogue
 
@@ -72,6 +73,8 @@ def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
         raise NotYet(f"Sources of kind `{kind}` are not built yet; there are {', '.join(Source.KINDS)}.", field="kind")
     if kind == "schedule":
         parse_schedule(fields.get("config") or {})
+    if kind == "file":
+        fields["config"] = checked_watch(fields.get("config") or {})
     if fields.get("idempotency_key"):
         named("idempotency_key", compile_filter, fields["idempotency_key"])
     check_secrets(fields.get("secrets") or [], field="secrets")

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, close_old_connections
 
 from project import desk, health
+from triggers.listeners.keeper import Keeper
 from triggers.models import Pulse
 
 logger = logging.getLogger("nightdesk.listen")
@@ -27,13 +28,17 @@ class Command(BaseCommand):
         self.began = time.monotonic()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        helping = False
-        while not stop.wait(LOOK_EVERY):
+        helping, keeper = False, Keeper()
+        while True:
             try:
+                keeper.look()
                 helping = self.help_out(helping)
             except DatabaseError as error:
                 logger.error("The database does not answer: %s", str(error).strip())
                 close_old_connections()
+            if stop.wait(LOOK_EVERY):
+                break
+        keeper.stop()
 
     def help_out(self, helping: bool) -> bool:
         """Run the tick if it is late; says so when that begins and ends."""
