@@ -43,9 +43,20 @@ def database() -> str:
 def broker() -> str:
     if not settings.CELERY_BROKER_URL.startswith(("redis", "unix")):
         return ""  # only Celery can speak to it; a lost bell is repaired by tick
-    with redis.Redis.from_url(settings.REDIS.client, socket_timeout=2, socket_connect_timeout=2) as client:
+    with valkey() as client:
         client.ping()
     return ""
+
+
+def valkey() -> redis.Redis:
+    """A client of the broker that does not wait long; use it as a context manager."""
+    return redis.Redis.from_url(
+        settings.REDIS.client, socket_timeout=2, socket_connect_timeout=2, decode_responses=True
+    )
+
+
+def is_sqlite() -> bool:
+    return connection.vendor == "sqlite"
 
 
 def tick() -> str:

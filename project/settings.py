@@ -173,6 +173,9 @@ CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 
 UNFOLD = {"SITE_TITLE": "Nightdesk", "SITE_HEADER": "Nightdesk", "SITE_URL": "/"}
 
+# What a proxy that speaks TLS does, and Django asks for: redirecting, and saying HSTS (docs/production.md)
+SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]
+
 # Logs: what is secret here never reaches a line, whoever quotes it
 LOG_FORMAT = env.one_of("LOG_FORMAT", "", "console", "json")
 LOG_LEVEL = env.one_of("LOG_LEVEL", "info", "debug", "warning", "error")
