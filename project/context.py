@@ -20,17 +20,19 @@ from triggers.models import DeadLetter, Switch
 GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
     (
         ("home", "house", "Home", ()),
-        ("approvals", "hand", "Approvals", ("action", "actions", "decide", "step-up")),
-        ("dead-letters", "skull", "Dead letters", ("dead-letter", "dead-letter-group")),
+        ("approvals", "hand", "Approvals", ("action", "action-edit", "decide", "step-up")),
+        ("dead-letters", "skull", "Dead letters", ("dead-letter", "dead-letter-group", "dead-letter-edit")),
     ),
     (
         ("events", "inbox", "Events", ("event",)),
         ("runs", "play", "Runs", ("run",)),
+        ("actions", "zap", "Actions", ()),
     ),
     (
         ("triggers", "webhook", "Triggers", ("trigger-new", "trigger-edit")),
-        ("handlers", "file-code", "Handlers", ()),
+        ("handlers", "file-code", "Handlers", ("handler",)),
         ("practice", "flask-conical", "Practice", ()),
+        ("audit", "scroll-text", "Audit log", ()),
     ),
 )
 SETTINGS = (

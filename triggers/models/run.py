@@ -1,6 +1,7 @@
 """One execution of one handler for one event, and the moves it may make."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -47,6 +48,13 @@ class RunQuerySet(models.QuerySet["Run"]):
     def lost(self, now: datetime) -> "RunQuerySet":
         """Running, yet nobody renewed the lease."""
         return self.filter(status=Status.RUNNING, leased_until__lt=now)
+
+    def newest_of(self, handlers: Sequence[str], most: int) -> "RunQuerySet":
+        """The newest runs of each handler, at most `most` of one, by one walk along `runs_of_a_handler` for each."""
+        table = Run._meta.db_table
+        walk = f"SELECT * FROM (SELECT id FROM {table} WHERE handler = %s ORDER BY id DESC LIMIT {int(most)}) AS newest"
+        walks = self.raw(" UNION ALL ".join([walk] * len(handlers)), [*handlers]) if handlers else ()
+        return self.filter(pk__in=[run.pk for run in walks]).order_by("-pk")
 
     def active(self, trigger_id: int, *, waiting_counts: bool) -> "RunQuerySet":
         """What fills a trigger's concurrency."""

@@ -8,16 +8,18 @@ from django.contrib import messages
 from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
-from triggers import configure, registry, upkeep
+from triggers import configure, registry
+from triggers import schemas_config as schemas
 from triggers.errors import Stale
 from triggers.forms.trigger import TriggerForm
 from triggers.matching import Readable, Rule, Verdict, compile_filter, compile_pattern, event_view, match, type_matches
 from triggers.models import Event, Run, Source, Trigger
+from triggers.views.lists import Filters, as_table, list_page
 
 TRIED = 20  # stored events a filter is tried on
 LARGEST_TRIED = 256 * 1024  # bytes; above it an event is left out of the trial
@@ -27,8 +29,11 @@ COUNTED = 10_000  # newest runs whose states are counted
 
 
 @require_safe
-def triggers(request: HttpRequest) -> HttpResponse:
+def triggers(request: HttpRequest) -> HttpResponseBase:
     """Every trigger that is kept: what wakes what, and when it last did."""
+    filters = Filters(request.GET, ())
+    if filters.as_table:
+        return as_table(request, "triggers", schemas.TriggerOut, Trigger.objects.kept(), schemas.TriggerOut.of)
     newest = Run.objects.filter(trigger=OuterRef("pk")).order_by("-pk").values("queued_at")[:1]
     rows = list(Trigger.objects.kept().annotate(last_run_at=Subquery(newest)).order_by("slug"))
     kinds = dict(Source.objects.values_list("slug", "kind"))
@@ -37,7 +42,7 @@ def triggers(request: HttpRequest) -> HttpResponse:
         row.is_broken = row.handler not in registry.HANDLERS  # type: ignore[attr-defined]
         row.state = state_of(row)  # type: ignore[attr-defined]
     archived = Trigger.objects.exclude(archived_at=None).count()
-    return render(request, "triggers/triggers.html", {"triggers": rows, "archived": archived})
+    return list_page(request, "triggers/triggers.html", filters, {"triggers": rows, "archived": archived})
 
 
 def state_of(row: Trigger) -> str:
@@ -181,28 +186,3 @@ def known_types(source: str) -> list[str]:
         rows = rows.filter(source_slug=source)
     recent = rows.values_list("type", flat=True)[:500]
     return sorted(set(recent))[:KNOWN_TYPES]
-
-
-@require_POST
-@needs("configure")
-def switch_trigger(request: HttpRequest, slug: str) -> HttpResponse:
-    """On or off."""
-    row = get_object_or_404(Trigger, slug=slug)
-    on = request.POST.get("on") == "1"
-    try:
-        upkeep.switch(row, on=on, by=who(request))
-    except Problem as refused:
-        messages.error(request, refused.detail)
-    else:
-        messages.success(request, f"{slug} is {'on' if on else 'off'}.")
-    return redirect("triggers") if request.POST.get("back") == "list" else redirect("trigger-edit", slug=slug)
-
-
-@require_POST
-@needs("configure")
-def archive_trigger(request: HttpRequest, slug: str) -> HttpResponse:
-    """Out of use for good; its runs stay readable."""
-    row = get_object_or_404(Trigger.objects.kept(), slug=slug)
-    upkeep.archive(row, by=who(request))
-    messages.success(request, f"{slug} is archived. Its runs stay.")
-    return redirect("triggers")
