@@ -1,4 +1,4 @@
-"""Arguments as a typed form: one slot an argument, made from the kind's schema, and what was typed as JSON again.
+"""Arguments as a typed form: one slot a member, made from their schema, and what was typed as JSON again.
 
 What no simple field can hold is edited as JSON. A text that was not touched comes back byte for byte.
 """
@@ -37,8 +37,11 @@ class Slot:
 
     @property
     def label(self) -> str:
-        last = self.name.rpartition(".")[2]
-        return f"{int(last) + 1}." if last.isdecimal() else last.replace("_", " ").capitalize()
+        last, title = self.name.rpartition(".")[2], str(self.schema.get("title", ""))
+        if last.isdecimal():
+            return f"{int(last) + 1}."
+        plain = last.replace("_", " ").capitalize()
+        return plain if title.lower() in ("", plain.lower()) or self.look in ("group", "list") else title
 
     @property
     def help(self) -> str:
@@ -50,7 +53,7 @@ class Slot:
     @property
     def choices(self) -> list[tuple[str, str]]:
         given = YES_NO if self.schema.get("type") == "boolean" else [(str(each), str(each)) for each in options(self)]
-        return given if self.needed else [("", "Not given"), *given]
+        return given if self.needed and self.value is not ABSENT else [("", "Not given"), *given]
 
     @property
     def rows(self) -> int:
@@ -62,10 +65,12 @@ def options(slot: Slot) -> list[Any]:
 
 
 class Form:
-    """The slots of one action's arguments, filled from the action or, once something was posted, from that."""
+    """The slots of a kind's arguments, or of any object by its schema; filled from them, or from what was posted."""
 
-    def __init__(self, kind: Kind, arguments: dict[str, Any], posted: Mapping[str, str] | None = None) -> None:
-        schema = kind.arguments.model_json_schema(by_alias=True)
+    def __init__(
+        self, of: Kind | dict[str, Any], arguments: dict[str, Any], posted: Mapping[str, str] | None = None
+    ) -> None:
+        schema = of if isinstance(of, dict) else of.arguments.model_json_schema(by_alias=True)
         self.shared: dict[str, Any] = schema.get("$defs", {})
         self.posted = posted
         self.slots = self.members(schema, arguments, PREFIX)
@@ -121,9 +126,8 @@ class Form:
         if kind == "array":
             return self.look_of_list(self.resolved(schema.get("items", {})), given(value))
         look = LOOKS.get(kind, "json")
-        if look == "line" and (schema.get("maxLength", 0) > ONE_LINE * 10 or "\n" in str(value)):
-            return "lines"
-        return look
+        long = schema.get("format") == "multi-line" or schema.get("maxLength", 0) > ONE_LINE * 10
+        return "lines" if look == "line" and (long or "\n" in str(value)) else look
 
     def look_of_list(self, items: dict[str, Any], values: Any) -> str:
         if items.get("type") == "object" and "properties" in items and isinstance(values, list):

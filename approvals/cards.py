@@ -1,12 +1,15 @@
 """What people read about an action before they decide: only facts, computed from the frozen bytes, in their words."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 from approvals import policy
+from approvals.answer_forms import answer_form
+from approvals.argument_forms import Form
 from approvals.changes import Change, changes
 from approvals.errors import ApprovalProblem, NotValid, UnknownKind
 from approvals.kinds import Kind, named
@@ -25,6 +28,10 @@ VERBS = {  # what the button says; a kind that is not here says only "Approve"
     "notify.send": "message",
     "stripe.refund": "refund",
     "email.send": "mail",
+    "slack.post": "message",
+    "feishu.post": "message",
+    "wecom.post": "message",
+    "event.publish": "event",
 }
 MOST_EVIDENCE = 50
 RETURNS = ("url", "html_url", "link")  # members of a result that lead to the thing made
@@ -59,6 +66,7 @@ class Card:
     letter: DeadLetter | None = None
     barred: str = ""
     fresh: bool = False  # the reader proved again who he is
+    posted: Mapping[str, str] | None = None  # an answer that was refused, and is shown again
 
     @cached_property
     def kind(self) -> Kind | None:
@@ -90,6 +98,16 @@ class Card:
             return self.kind.preview(self.kind.read(self.action.arguments))
         except NotValid:
             return []
+
+    @cached_property
+    def answer_form(self) -> Form | None:
+        """What a question asks for; None for everything else, and for a form that no code can read any more."""
+        if self.kind is None or self.kind.form is None:
+            return None
+        try:
+            return answer_form(self.kind.form(self.kind.read(self.action.arguments)), self.posted)
+        except NotValid:
+            return None
 
     @property
     def is_awaiting(self) -> bool:
@@ -221,7 +239,9 @@ def why_not(action: Action, reader: User) -> str:
     return ""
 
 
-def card_of(action: Action, reader: User, now: datetime, *, fresh: bool = False) -> Card:
+def card_of(
+    action: Action, reader: User, now: datetime, *, fresh: bool = False, posted: Mapping[str, str] | None = None
+) -> Card:
     """Collect what the card shows."""
     return Card(
         action=action,
@@ -232,6 +252,7 @@ def card_of(action: Action, reader: User, now: datetime, *, fresh: bool = False)
         letter=DeadLetter.objects.filter(kind="action", action_id=action.pk).first(),
         barred=why_not(action, reader) if action.status == Status.AWAITING else "",
         fresh=fresh,
+        posted=posted,
     )
 
 

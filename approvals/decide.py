@@ -1,5 +1,6 @@
 """DOOR 3: a person has spoken. Pages, the API and whatever comes later decide here and nowhere else."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,6 +12,7 @@ from approvals import policy
 from approvals.editing import edit, edited_before
 from approvals.errors import (
     AlreadyDecided,
+    AlreadySaid,
     CannotSendAgain,
     Changed,
     NotReviewer,
@@ -75,7 +77,7 @@ def decide(
     """Record one person's verdict about what they saw; the last yes that is needed, or one no, ends the waiting.
 
     With `arguments` it is a yes to these instead of those shown: they become the next revision. On high that yes does
-    not count, since who edits has asked for it.
+    not count, since who edits has asked for it. With `answer` it answers a question: the answer becomes the result.
 
     Refuses, in this order: NotReviewer, SelfApproval, StepUpRequired, AlreadyDecided or AlreadySaid, ExpiredAlready,
     Changed, ReasonRequired or NotValid. `proof` takes the proof of who it is that the edge has; only high asks for it,
@@ -85,7 +87,8 @@ def decide(
         now = clock.now()
         ruling = policy.verdict(held.kind, at_least=held.tier)
         check_person(held, by, ruling, verdict)
-        again = said_before(held, by, verdict, digest, revision, arguments)
+        told = None if answer is None else json.dumps(answer, ensure_ascii=False)
+        again = said_before(held, by, verdict, digest, revision, arguments, told)
         if again is not None:
             return said(again, held, is_new=False)
         high = held.tier == Tier.HIGH
@@ -101,7 +104,8 @@ def decide(
             if edited and held.tier == Tier.HIGH:
                 return said(edited, held)
             seen = {"digest": held.digest, "revision": held.revision}
-            decision = Decision.objects.create(action=held, by=by, verdict=verdict, at=now, **seen, **words)
+            what = {**seen, **words, "answer_json": told}
+            decision = Decision.objects.create(action=held, by=by, verdict=verdict, at=now, **what)
             Audit.write(verdict, held, by=by, **seen, reason=reason, channel=channel)
             count(held, verdict, now, ruling, by)
             trace(held, verdict)
@@ -116,14 +120,25 @@ def trace(action: Action, verdict: str) -> None:
 
 
 def said_before(
-    action: Action, by: User, verdict: str, digest: str, revision: int, arguments: dict[str, Any] | None
+    action: Action,
+    by: User,
+    verdict: str,
+    digest: str,
+    revision: int,
+    arguments: dict[str, Any] | None,
+    told: str | None,
 ) -> Decision | None:
-    """The same words about the same bytes and the revision that still stands: a second click, a retried request."""
+    """The same words about the same bytes and the revision that still stands: a second click, a retried request.
+
+    Raises AlreadySaid for another answer than the first."""
     if arguments is not None and verdict == "approve":
         return edited_before(action, by, digest, revision, arguments)
     if revision != action.revision:
         return None
-    return action.decisions.filter(by=by, verdict=verdict, revision=revision, digest=digest).first()
+    before = action.decisions.filter(by=by, verdict=verdict, revision=revision, digest=digest).first()
+    if before is not None and before.answer_json != told:
+        raise AlreadySaid(**how_it_ended(action))
+    return before
 
 
 def count(action: Action, verdict: str, now: datetime, ruling: policy.Verdict, by: User) -> None:

@@ -136,13 +136,6 @@ class ReasonRequired(ApprovalProblem):
     http = 422
 
 
-class NotYet(ApprovalProblem):
-    """Nightdesk cannot do this yet."""
-
-    code = "not_yet"
-    http = 422
-
-
 class CannotSendAgain(ApprovalProblem):
     """It cannot be sent again now; it stays unknown until somebody settles it otherwise."""
 

@@ -43,6 +43,18 @@ def check_form(form: Any) -> None:
         if any(not isinstance(target, str) or not target.startswith(INSIDE) for target in refers):
             raise BadForm(f"a form refers to nothing but its own `{INSIDE}…`")
     validator(form)
+    for part in objects(form):
+        check_part(part)
+
+
+def check_part(part: dict[str, Any]) -> None:
+    """What a page needs to draw it: members with plain names, each described by an object."""
+    members, some = part.get("properties", {}), part.get("anyOf")
+    if not isinstance(members, dict) or not all(name.replace("-", "_").isidentifier() for name in members):
+        raise BadForm("a member's name is made of letters, digits, - and _")
+    inner = [*members.values(), *(some if isinstance(some, list) else []), part.get("items", {})]
+    if not all(isinstance(each, dict) for each in inner):
+        raise BadForm("each member is described by an object")
 
 
 def validator(form: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:

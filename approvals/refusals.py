@@ -12,13 +12,14 @@ from approvals.errors import (
     ExpiredAlready,
     NotReviewer,
     NotValid,
-    NotYet,
     ReasonRequired,
     SelfApproval,
     StepUpRequired,
 )
+from approvals.kinds import KINDS
 from approvals.models import Action
 from approvals.models.action import Status
+from approvals.questions import check_answer
 from approvals.tiers import Tier
 from project.people import roles
 from project.people.models import User
@@ -31,6 +32,8 @@ def check_person(action: Action, by: User, ruling: policy.Verdict, verdict: str)
     if not policy.may_review(by, ruling):
         raise NotReviewer
     if not action.asked_by(by) or verdict == "reject":  # who asked may always say no to it
+        return
+    if is_question(action):  # an answer grants nothing, and who rang often knows it
         return
     if action.tier == Tier.HIGH:
         deed = "asked for" if by.pk in action.requester_chain else "edited"
@@ -65,7 +68,7 @@ def how_it_ended(action: Action) -> dict[str, Any]:
 
 
 def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, Any] | None, answer: Any) -> str:
-    """The reason, trimmed. Answering comes with a later issue; it is refused, not dropped."""
+    """The reason, trimmed."""
     if verdict not in VERDICTS:
         raise NotValid("The verdict is approve or reject.", field="verdict")
     reason = reason.strip()
@@ -77,9 +80,28 @@ def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, 
         raise NotValid("The reason holds a character that cannot be stored.", field="reason")
     if arguments is not None and verdict == "reject":
         raise NotValid("An edit goes with a yes; a no leaves it as it is.", field="arguments")
-    if answer is not None:
-        raise NotYet("Nightdesk cannot take answers yet; approve or reject what is shown.")
+    check_answered(action, verdict, arguments, answer)
     return reason
+
+
+def is_question(action: Action) -> bool:
+    kind = KINDS.get(action.kind)
+    return bool(kind and kind.form)
+
+
+def check_answered(action: Action, verdict: str, arguments: dict[str, Any] | None, answer: Any) -> None:
+    """A yes to a question is its answer, by the question's form; nothing else is answered."""
+    kind = KINDS.get(action.kind)
+    if kind is None or kind.form is None:
+        if answer is not None:
+            raise NotValid("This is no question; approve or reject what is shown.", field="answer")
+    elif verdict == "reject":
+        if answer is not None:
+            raise NotValid("A no comes without an answer.", field="answer")
+    elif arguments is not None:
+        raise NotValid("A question is answered as it was asked.", field="arguments")
+    else:
+        check_answer(kind.form(kind.read(action.arguments)), answer)
 
 
 def is_storable(text: str) -> bool:
