@@ -82,6 +82,16 @@ class ActionRow(Schema):
         return {**own, **links}
 
 
+class ActionLine(ActionRow):
+    """A line of a table; the arguments only for who may see payloads, and what is hidden in them stays hidden."""
+
+    arguments: Any = None
+
+    @classmethod
+    def of(cls, action: Action, *, arguments: bool) -> dict[str, Any]:
+        return {**ActionRow.facts(action), "arguments": action.arguments if arguments else None}
+
+
 class DecisionOut(Schema):
     by: str
     verdict: str

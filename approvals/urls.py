@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from approvals import edit_views, views
+from approvals import edit_views, list_views, views
 
 urlpatterns = [
     path("approvals", views.inbox, name="approvals"),
+    path("actions", list_views.actions, name="actions"),
     path("actions/<int:pk>", views.page, name="action"),
     path("actions/<int:pk>/edit", edit_views.edit, name="action-edit"),
     path("actions/<int:pk>/decisions", views.say, name="decide"),

@@ -42,6 +42,8 @@ SETTLED = (
 )
 HOLDS_KEY = (Status.AWAITING, Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 HOLDS = (Q(status__in=HOLDS_KEY) | Q(keeps_key=True)) & Q(gave_key_up=False)
+LONG = ("canonical", "sealed_arguments", "result_json", "evidence", "error")
+OF_RUN = ("result_json", "data_json", "error")
 DONE_OR_UNDER_WAY = (Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 
 
@@ -87,6 +89,16 @@ class ActionQuerySet(models.QuerySet["Action"]):
     def lost(self, now: datetime) -> "ActionQuerySet":
         """Delivering, yet nobody reported within the lease."""
         return self.filter(status=Status.DELIVERING, leased_until__lt=now)
+
+    def for_lists(self) -> "ActionQuerySet":
+        """Without the texts that only the action's own page shows."""
+        return self.select_related("connection", "run", "requested_by").defer(
+            *LONG, *(f"run__{name}" for name in OF_RUN)
+        )
+
+    def for_tables(self) -> "ActionQuerySet":
+        """The same with the arguments."""
+        return self.defer(None).select_related("connection", "requested_by").defer(*LONG[1:])
 
     def for_pages(self) -> "ActionQuerySet":
         return self.select_related("connection", "run", "run__event", "run__trigger", "requested_by")
