@@ -37,6 +37,9 @@ GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
 )
 SETTINGS = (
     "settings",
+    "tokens",
+    "token-revoke",
+    "checks",
     "sources",
     "source-new",
     "source-edit",
