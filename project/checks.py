@@ -91,7 +91,7 @@ def handlers() -> str:
     folder = settings.HANDLERS_DIR
     found = [folder, *folder.glob("*.py")] if folder.exists() else []
     loose = [path.name for path in found if path.stat().st_mode & OTHERS_WRITE]
-    return f"others may write {', '.join(loose[:5])}" if loose else ""
+    return f"Others may write {', '.join(loose[:5])}" if loose else ""
 
 
 @question("E006", "Is the printed password changed?", "Sign in as that person and choose a password.")
@@ -132,7 +132,7 @@ def alarms() -> str:
 @question("W003", "Is there a second person?", "Invite another reviewer: tier high needs one who did not ask.")
 def second_person() -> str:
     people = User.objects.filter(is_active=True, groups__name="reviewer").distinct()[:2].count()
-    return "" if people > 1 else f"{'one person' if people else 'nobody'} may decide"
+    return "" if people > 1 else f"{'Only one person' if people else 'Nobody'} may decide"
 
 
 @question(
@@ -159,7 +159,7 @@ def broker() -> str:
 def backup() -> str:
     place = "the file of SQLite" if health.is_sqlite() else "PostgreSQL"
     kept = [name for name in ("secret.key", "field.key") if (settings.DATA_DIR / name).exists()]
-    return f"only you can know; it is {place}{' and ' + ', '.join(kept) if kept else ''}"
+    return f"Only you can know; it is {place}{' and ' + ', '.join(kept) if kept else ''}"
 
 
 def file_system(folder: Path) -> str:

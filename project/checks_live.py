@@ -21,21 +21,21 @@ SHARE = 0.05  # of the disk
 def workers() -> str:
     """Which of the two pools does not answer a ping."""
     if not settings.CELERY_BROKER_URL.startswith(("redis", "unix", "amqp")):
-        return "there is no broker to ask them through"
+        return "There is no broker to ask them through"
     try:
         answers = current_app.control.ping(timeout=PATIENCE)
     except (OperationalError, OSError) as error:
-        return f"the broker does not answer: {error}"
+        return f"The broker does not answer: {error}"
     names = {name.partition("-")[0].partition("@")[0] for answer in answers for name in answer}
     missing = [name for name in ("worker", "desk") if name not in names]
-    return f"no process {' and no process '.join(missing)} answers" if missing else ""
+    return f"No process {' and no process '.join(missing)} answers" if missing else ""
 
 
 def queue() -> str:
     now = clock.now()
     oldest = Run.objects.due(now).order_by("due_at").values_list("due_at", flat=True).first()
     waited = (now - oldest).total_seconds() if oldest else 0
-    return f"the oldest due run has waited for {waited:.0f} s" if waited > LATE_RUN else ""
+    return f"The oldest due run has waited for {waited:.0f} s" if waited > LATE_RUN else ""
 
 
 def disk() -> str:

@@ -90,7 +90,7 @@ def test_keys_and_handlers_that_others_may_touch_are_named(settings, tmp_path):
     (settings.HANDLERS_DIR / "mine.py").write_text("")
     (settings.HANDLERS_DIR / "mine.py").chmod(0o666)
     assert answer("nightdesk.E004") == "field.key can be read by others"
-    assert answer("nightdesk.E005") == "others may write mine.py"
+    assert answer("nightdesk.E005") == "Others may write mine.py"
 
 
 def test_a_printed_password_is_named_until_it_is_changed(ann):
@@ -103,9 +103,9 @@ def test_a_printed_password_is_named_until_it_is_changed(ann):
 def test_one_reviewer_is_not_enough(ben, owner):
     assert answer("nightdesk.W003") == ""
     User.objects.filter(pk=owner.pk).update(is_active=False)
-    assert answer("nightdesk.W003") == "one person may decide"
+    assert answer("nightdesk.W003") == "Only one person may decide"
     person("vic", roles.VIEWER)
-    assert answer("nightdesk.W003") == "one person may decide"
+    assert answer("nightdesk.W003") == "Only one person may decide"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_the_tick_the_queue_and_missing_handlers_are_asked_of_the_rows(later):
     builders.run(trigger=builders.trigger("no-such-handler", slug="lost"))
     later(seconds=90)
     assert answer("desk.E03").startswith("tick is 9")
-    assert answer("desk.W05").startswith("the oldest due run has waited for 9")
+    assert answer("desk.W05").startswith("The oldest due run has waited for 9")
     assert answer("desk.W08") == "lost wants no-such-handler"
 
 
@@ -165,4 +165,4 @@ def test_a_full_disk_is_named(monkeypatch):
 
 
 def test_without_a_broker_nobody_can_be_asked_whether_he_works():
-    assert answer("desk.E04") == "there is no broker to ask them through"
+    assert answer("desk.E04") == "There is no broker to ask them through"
