@@ -48,7 +48,7 @@ def config(*, form: str, level: str, process: str, secrets: Iterable[str] = ()) 
     logging.captureWarnings(True)  # Python's own warnings are records too
     form = form or ("console" if sys.stderr.isatty() else "json")
     quiet = {name: {"level": max_level(level, "WARNING"), "handlers": [], "propagate": True} for name in QUIET}
-    quiet["django.request"]["level"] = "ERROR"  # every stranger's 404 is no news
+    quiet["django.request"] = {"level": "ERROR", "handlers": [], "propagate": True}  # every stranger's 404 is no news
     own_handlers = {name: {"handlers": [], "propagate": True} for name in ("uvicorn.error", "uvicorn.access")}
     return {
         "version": 1,
