@@ -2,7 +2,7 @@
 
 with Mailbox() as far:
     far.next("drop")              # take the mail, then close the connection without a word
-    far.next("hang")              # take it and never answer
+    far.next("hang")              # never answer; "drip" answers a letter at a time
     far.next((550, "RCPT"))       # answer 550 to RCPT; (451, "DATA") after the mail was handed over
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import socketserver
 import threading
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -104,14 +105,17 @@ class Conversation:
             return True
         if self.fault == "drop_before":
             return False
-        if self.fault != "hang":
+        if self.fault not in ("hang", "drip"):
             self.mailbox.taken.append(Mail(self.sender, self.recipients, b"".join(lines)))
         if self.fault == "hang":
             self.mailbox.closing.wait(60)
+        with suppress(OSError):
+            while self.fault == "drip" and not self.mailbox.closing.wait(0.05):
+                self.say("2", end=b"")
         if self.fault in ("drop", "hang"):
             return False
         self.say(f"250 taken as {len(self.mailbox.taken)}")
         return True
 
-    def say(self, words: str) -> None:
-        self.line.wfile.write(words.encode() + b"\r\n")
+    def say(self, words: str, end: bytes = b"\r\n") -> None:
+        self.line.wfile.write(words.encode() + end)

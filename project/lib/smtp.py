@@ -15,7 +15,7 @@ from datetime import timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 from threading import Timer
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from django.conf import settings
 
@@ -168,6 +168,11 @@ class Session(smtplib.SMTP):
             return trust().wrap_socket(opened, server_hostname=host) if self.encrypted else opened
         raise last or Unreachable("the name has no address")
 
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self.file = WholeLines(self.sock.makefile("rb"))
+        return super().getreply()
+
     def cut(self) -> None:
         """End the conversation from outside: whatever waits for the server fails now."""
         sock: socket.socket | None = self.sock
@@ -176,3 +181,17 @@ class Session(smtplib.SMTP):
                 sock.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
+
+
+class WholeLines:
+    """What a server says, line by line; one that was cut off in the middle is no line, whatever it begins with."""
+
+    def __init__(self, inner: BinaryIO) -> None:
+        self.inner = inner
+
+    def readline(self, most: int) -> bytes:
+        line = self.inner.readline(most)
+        return line if line.endswith(b"\n") or len(line) == most else b""
+
+    def close(self) -> None:
+        self.inner.close()
