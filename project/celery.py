@@ -15,5 +15,6 @@ app.autodiscover_tasks(["triggers", "approvals", "project"])
 
 @signals.setup_logging.connect
 def speak_as_the_desk(**_: Any) -> None:
-    """Celery lays out its own lines unless somebody else does."""
+    """Celery lays out its own lines unless somebody else does; then what handlers print is ours to catch, too."""
     dictConfig(settings.LOGGING)
+    app.log.redirect_stdouts("INFO")

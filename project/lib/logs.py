@@ -49,6 +49,7 @@ def config(*, form: str, level: str, process: str, secrets: Iterable[str] = ()) 
     form = form or ("console" if sys.stderr.isatty() else "json")
     quiet = {name: {"level": max_level(level, "WARNING"), "handlers": [], "propagate": True} for name in QUIET}
     quiet["django.request"] = {"level": "ERROR", "handlers": [], "propagate": True}  # every stranger's 404 is no news
+    quiet["celery.redirected"] = {"level": level.upper(), "handlers": [], "propagate": True}  # handlers' prints
     own_handlers = {name: {"handlers": [], "propagate": True} for name in ("uvicorn.error", "uvicorn.access")}
     return {
         "version": 1,
