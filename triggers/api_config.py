@@ -8,10 +8,10 @@ from ninja import Query, Router, Schema, Status
 
 from project.lib.pages import listing
 from project.people.auth import Caller, caller
-from triggers import configure, pausing, refusals, upkeep
+from triggers import configure, pausing, refusals, trying, upkeep
 from triggers import schemas_config as schemas
 from triggers.api import found
-from triggers.models import Source, Trigger
+from triggers.models import Event, Source, Trigger
 
 router = Router()
 
@@ -123,6 +123,24 @@ def archive_trigger(request: HttpRequest, slug: str) -> Any:
     who = may_configure(request)
     upkeep.archive(found(Trigger.objects.kept(), slug=slug), by=who.user)
     return Status(204, None)
+
+
+@router.post("/triggers/{slug}/test", response=schemas.TrialsOut, tags=["triggers"])
+def try_trigger(request: HttpRequest, slug: str, body: schemas.TrialIn | None = None) -> Any:
+    """What it would do with one event, or with the newest ones of its source: matches, or why not. Nothing runs."""
+    who = caller(request)
+    who.need("view")
+    trigger = found(Trigger.objects.kept(), slug=slug)
+    rule, wish = trying.rule_of_trigger(trigger), body or schemas.TrialIn.model_validate({})
+    if isinstance(wish.event, int):
+        events = [found(Event.objects.all(), pk=wish.event)]
+    elif wish.event is not None:
+        events = [trying.sample(wish.event, trigger.source)]
+    else:
+        events = trying.newest_events(trigger.source, most=wish.limit, since=wish.since)
+    payload = who.may("payloads")
+    trials = [schemas.TrialOut.of(trial, payload=payload) for trial in trying.try_on(rule, events)]
+    return {"matched": sum(trial["outcome"] == "matched" for trial in trials), "events": trials}
 
 
 @router.post("/switch", response=schemas.SwitchOut, tags=["switch"])

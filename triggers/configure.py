@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from project.lib import crypto
 from project.lib.live import changed
+from project.lib.problem import Problem
 from triggers import registry
 from triggers.errors import BadFilter, NotValid, NotYet, SlugTaken, Stale
 from triggers.limits import read_limits
@@ -115,11 +116,14 @@ def default_types(fields: Mapping[str, Any], slug: str) -> list[str]:
     ]
 
 
-def make_trigger(*, by: "User | None", slug: str, **fields: Any) -> Trigger:
-    """Save a new trigger. Raises NotValid, BadFilter, NotYet, SlugTaken."""
-    fields = checked_trigger(fields)
-    fields.setdefault("name", slug)
+def make_trigger(*, by: "User | None", slug: str, new_source: dict[str, Any] | None = None, **fields: Any) -> Trigger:
+    """Save a new trigger, and with it the source it listens to: both or neither.
+
+    Raises NotValid, BadFilter, NotYet, SlugTaken."""
     with transaction.atomic():
+        make_its_source(new_source, by=by)
+        fields = checked_trigger(fields)
+        fields.setdefault("name", slug)
         trigger = Trigger(slug=slug, owner=by, changed_by=by, **fields)
         insert_named(trigger)
         ConfigVersion.bump()
@@ -128,11 +132,27 @@ def make_trigger(*, by: "User | None", slug: str, **fields: Any) -> Trigger:
     return trigger
 
 
-def change_trigger(trigger: Trigger, *, by: "User | None", version: int, **fields: Any) -> Trigger:
-    """Write `fields` when `version` is still the row's. Raises Stale, NotValid, BadFilter, NotYet."""
+def make_its_source(new_source: dict[str, Any] | None, *, by: "User | None") -> None:
+    """Inside the trigger's transaction; what is refused of it says so by `of="source"`."""
+    if new_source is None:
+        return
+    try:
+        make_source(by=by, **new_source)
+    except Problem as refused:
+        refused.facts["of"] = "source"
+        raise
+
+
+def change_trigger(
+    trigger: Trigger, *, by: "User | None", version: int, new_source: dict[str, Any] | None = None, **fields: Any
+) -> Trigger:
+    """Write `fields` when `version` is still the row's, and make the source it listens to from now on: both or neither.
+
+    Raises Stale, NotValid, BadFilter, NotYet, SlugTaken."""
     with transaction.atomic():
         trigger = Trigger.objects.select_for_update(of=("self",)).get(pk=trigger.pk)
         refuse_stale(trigger.version, version)
+        make_its_source(new_source, by=by)
         before = {"source": trigger.source, "handler": trigger.handler, "config": trigger.config}
         complete = checked_trigger({**before, "limits": trigger.limits, **fields})
         written = {*fields, "filter_plan"} if "filter" in fields else set(fields)

@@ -3,7 +3,18 @@
 from django.urls import path
 
 from triggers.models import Source, Trigger
-from triggers.views import audit, dead_letter, dead_letters, events, handlers, on_off, runs, sources, triggers
+from triggers.views import (
+    audit,
+    dead_letter,
+    dead_letters,
+    events,
+    handlers,
+    on_off,
+    runs,
+    sources,
+    trigger_editor,
+    triggers,
+)
 
 urlpatterns = [
     path("events", events.events, name="events"),
@@ -22,8 +33,8 @@ urlpatterns = [
     path("dead-letters/<int:pk>/reruns", dead_letter.redrive_letter, name="dead-letter-redrive"),
     path("dead-letters/<int:pk>/dismissal", dead_letter.dismiss_letter, name="dead-letter-dismiss"),
     path("triggers", triggers.triggers, name="triggers"),
-    path("triggers/new", triggers.trigger_new, name="trigger-new"),
-    path("triggers/<slug:slug>", triggers.trigger_edit, name="trigger-edit"),
+    path("triggers/new", trigger_editor.trigger_new, name="trigger-new"),
+    path("triggers/<slug:slug>", trigger_editor.trigger_edit, name="trigger-edit"),
     path("triggers/<slug:slug>/switch", on_off.switch, {"of": Trigger}, name="trigger-switch"),
     path("triggers/<slug:slug>/archive", on_off.archive, {"of": Trigger}, name="trigger-archive"),
     path("sources", sources.sources, name="sources"),

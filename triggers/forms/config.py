@@ -11,9 +11,8 @@ from django import forms
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from triggers.forms.fields import LinesField
+from triggers.forms.fields import DeskForm, LinesField
 
-PREFIX = "config."  # of the fields' names in the form
 PLAIN = {"spellcheck": "false", "autocapitalize": "off"}
 WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "yes or no"}
 
@@ -119,39 +118,49 @@ def field_of(member: Member) -> forms.Field:
     return made(**shared)
 
 
-def config_fields(model: type[BaseModel]) -> dict[str, forms.Field]:
-    return {PREFIX + member.name: field_of(member) for member in members_of(model)}
+class ConfigForm(DeskForm):
+    """The fields of one model. What says the same as its default is not stored: it follows the code if that changes."""
 
+    prefix = "config"
 
-def initial_of(model: type[BaseModel], config: dict[str, Any]) -> dict[str, Any]:
-    """What the fields show: what was configured, else the default."""
-    return {PREFIX + member.name: config.get(member.name, member.default) for member in members_of(model)}
+    def __init__(self, model: type[BaseModel], data: Any = None, *, config: dict[str, Any] | None = None) -> None:
+        self.model = model
+        self.members = members_of(model)
+        told = config or {}
+        super().__init__(data, initial={member.name: told.get(member.name, member.default) for member in self.members})
+        self.fields.update({member.name: field_of(member) for member in self.members})
 
+    def clean(self) -> dict[str, Any]:
+        """Every sentence of the model beside the member it is about."""
+        clean = super().clean() or {}
+        for name, said in wrong_in(self.model, self.config()).items():
+            if name not in self.errors:
+                self.add_error(name or None, said)
+        return clean
 
-def read_config(model: type[BaseModel], cleaned: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The config that was typed, and `{field: what is wrong with it}`.
-
-    What says the same as its default is left out, so that it follows the code when that changes."""
-    config = {}
-    for member in members_of(model):
-        value = cleaned.get(PREFIX + member.name)
-        empty = value is None or (value == "" and (member.optional or member.needed))
-        if not empty and (member.needed or value != member.default):
-            config[member.name] = value
-        elif empty and member.optional and member.default is not None:
-            config[member.name] = None
-    return config, wrong_in(model, config)
+    def config(self) -> dict[str, Any]:
+        """What was typed, as the trigger stores it."""
+        config = {}
+        for member in self.members:
+            value = self.cleaned_data.get(member.name)
+            empty = value is None or (value == "" and (member.optional or member.needed))
+            if not empty and (member.needed or value != member.default):
+                config[member.name] = value
+            elif empty and member.optional and member.default is not None:
+                config[member.name] = None
+        return config
 
 
 def wrong_in(model: type[BaseModel], config: dict[str, Any]) -> dict[str, str]:
-    """What the model says of a config: `{field of the form: sentence}`; "" for what concerns it as a whole."""
+    """What the model says of a config: `{member: sentence}`; "" for what concerns it as a whole."""
     try:
         model.model_validate(config)
     except ValidationError as error:
         found: dict[str, str] = {}
         for item in error.errors(include_url=False):
             name, *inside = [str(part) for part in item["loc"]] or [""]
-            said = f"{'.'.join(inside)}: {item['msg']}" if inside else str(item["msg"])
-            found.setdefault(PREFIX + name if name in model.model_fields else "", said.removeprefix("Value error, "))
+            said = str(item["msg"]).removeprefix("Value error, ")
+            member = name if name in model.model_fields else ""
+            found.setdefault(member, f"{'.'.join(inside)}: {said}" if inside else said)
         return found
     return {}
