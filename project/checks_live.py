@@ -45,6 +45,10 @@ def disk() -> str:
     return f"{usage.free // 1024**2:,} MB are free where {settings.DATA_DIR} lies"
 
 
+def listening() -> str:
+    return "; ".join(f"{slug}: {fault}" for slug, fault in health.listeners().items() if fault)
+
+
 def broken_handlers() -> str:
     return "; ".join(f"{name}: {broken.error[:200]}" for name, broken in registry.BROKEN.items())
 
@@ -62,6 +66,7 @@ LIVE = [
     ),
     Question("desk.E03", "Does the tick run?", "Is a process `desk` or `listen` running?", health.tick),
     Question("desk.E04", "Do the workers answer?", "manage.py up --processes worker,desk starts them.", workers),
+    Question("desk.E09", "Is every watched source listened to?", "manage.py up --processes listen", listening),
     Question("desk.W05", "Do runs start in time?", "Give more --workers, or look what holds them up.", queue),
     Question("desk.E06", "Is there room on the disk?", "Free some, or lower RETENTION_DAYS.", disk),
     Question(

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from project.people.models import ApiToken
-from triggers.models import Pulse
+from triggers.models import Pulse, Source, Watch
 
 TICK_IS_LATE = 30.0  # seconds; `listen` helps out after ten
 
@@ -64,6 +64,19 @@ def tick() -> str:
     if age is None:
         return "tick has never run"
     return f"tick is {age:.0f} s late" if age > TICK_IS_LATE else ""
+
+
+def listeners() -> dict[str, str]:
+    """What is wrong with the listener of each open source that needs one; an empty text: it listens."""
+    watches = {watch.source_id: watch for watch in Watch.objects.all()}
+    sources = Source.objects.open().filter(kind="file").order_by("slug")
+    return {source.slug: fault_of(watches.get(source.pk)) for source in sources}
+
+
+def fault_of(watch: Watch | None) -> str:
+    if watch is None or not (watch.is_kept or watch.status == Watch.FAILED):
+        return "nobody listens"
+    return "" if watch.status == Watch.WATCHING else watch.detail or watch.status
 
 
 CHECKS: dict[str, Callable[[], str]] = {"database": database, "broker": broker, "tick": tick}

@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from approvals.models import Action
 from project import metrics_rows
-from project.health import is_local, may_read
+from project.health import is_local, listeners, may_read
 from project.lib import clock
 from triggers.models import DeadLetter, Pulse, Run
 from triggers.models.run import CLAIMABLE
@@ -97,6 +97,10 @@ def gauges() -> Iterator[Metric]:
     for slug, number in queued():
         queue.add_metric((slug or "",), number)
     yield queue
+    alive = GaugeMetricFamily("nightdesk_listener_alive", "1: the source is listened to.", labels=("source",))
+    for slug, fault in listeners().items():
+        alive.add_metric((slug,), float(not fault))
+    yield alive
     yield gauge("nightdesk_oldest_due_seconds", "How long the oldest due run has waited for a worker.", oldest_due())
     letters = DeadLetter.objects.open().values("pk")[:MOST_LETTERS].count()
     yield gauge("nightdesk_dead_letters_open", "Dead letters nobody has looked after.", letters)

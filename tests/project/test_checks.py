@@ -7,6 +7,7 @@ import pytest
 from django.core import checks as django_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
+from django.test import Client
 
 from project import checks, checks_live, health
 from project.lib import clock
@@ -16,7 +17,7 @@ from tests import builders
 from tests.conftest import person
 from tests.house.tree import ROOT
 from triggers import registry
-from triggers.models import Pulse
+from triggers.models import Pulse, Watch
 
 pytestmark = pytest.mark.django_db
 
@@ -146,6 +147,19 @@ def test_the_tick_the_queue_and_missing_handlers_are_asked_of_the_rows(later):
     assert answer("desk.E03").startswith("tick is 9")
     assert answer("desk.W05").startswith("The oldest due run has waited for 9")
     assert answer("desk.W08") == "lost wants no-such-handler"
+
+
+def test_a_source_nobody_listens_to_is_named_and_shows_in_the_figures(later):
+    inbox = builders.source("inbox", kind="file", provider="")
+    assert answer("desk.E09") == "inbox: nobody listens"
+    Watch.objects.create(source=inbox, looked_at=clock.now())
+    assert (answer("desk.E09"), health.listeners()) == ("", {"inbox": ""})
+    assert 'nightdesk_listener_alive{source="inbox"} 1.0' in Client().get("/metrics").content.decode()
+    later(minutes=5)
+    assert answer("desk.E09") == "inbox: nobody listens"
+    Watch.objects.update(status=Watch.FAILED, detail="the folder is gone")
+    assert answer("desk.E09") == "inbox: the folder is gone"
+    assert 'nightdesk_listener_alive{source="inbox"} 0.0' in Client().get("/metrics").content.decode()
 
 
 def test_a_handler_file_that_cannot_be_read_is_named(tmp_path):
