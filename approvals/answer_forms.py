@@ -5,13 +5,21 @@ from typing import Any
 
 from approvals.argument_forms import Form
 from approvals.errors import NotValid
+from approvals.questions import ORDER
 
 
 def answer_form(schema: dict[str, Any], posted: Mapping[str, str] | None = None) -> Form:
     """The slots of the answer; what was posted before stands in them again."""
-    whole = {"properties": {"answer": schema}, "required": ["answer"], "$defs": schema.get("$defs", {})}
+    whole = {"properties": {"answer": ordered(schema)}, "required": ["answer"], "$defs": schema.get("$defs", {})}
     begun: dict[str, Any] = {"answer": {}} if schema.get("type") == "object" and schema.get("properties") else {}
     return Form(whole, begun, posted)
+
+
+def ordered(schema: dict[str, Any]) -> dict[str, Any]:
+    """The members in the handler's order; those it does not name follow."""
+    members, first = schema.get("properties", {}), schema.get(ORDER)
+    names = [name for name in first if isinstance(name, str) and name in members] if isinstance(first, list) else []
+    return {**schema, "properties": {name: members[name] for name in dict.fromkeys([*names, *members])}}
 
 
 def read_answer(form: Form) -> Any:

@@ -53,7 +53,9 @@ class Slot:
     @property
     def choices(self) -> list[tuple[str, str]]:
         given = YES_NO if self.schema.get("type") == "boolean" else [(str(each), str(each)) for each in options(self)]
-        return given if self.needed and self.value is not ABSENT else [("", "Not given"), *given]
+        if self.needed and self.value is not ABSENT:
+            return given
+        return [("", "Choose one" if self.needed else "Not given"), *given]
 
     @property
     def rows(self) -> int:

@@ -19,6 +19,7 @@ DEEPEST = 16  # levels of a form or an answer
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 NAMES = ("$id", "$anchor", "$dynamicAnchor")  # with these, a reference would mean something else
 INSIDE = "#/$defs/"
+ORDER = "x-order"  # names of the members as people shall read them
 FREE_TEXT: dict[str, Any] = {"type": "string", "format": "multi-line", "minLength": 1, "maxLength": 10_000}
 PATTERNS = jsonschema_rs.RegexOptions(size_limit=256 * 1024, dfa_size_limit=1024 * 1024)
 

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue, field_validator
 
 from approvals.errors import Refused
 from approvals.kinds import Arguments, Far, Kind, Result, register
-from approvals.questions import FREE_TEXT, check_form
+from approvals.questions import FREE_TEXT, ORDER, check_form
 from approvals.tiers import Tier
 
 
@@ -21,7 +21,13 @@ class Question(Arguments):
     @classmethod
     def can_be_filled_in(cls, form: dict[str, Any]) -> dict[str, Any]:
         check_form(form)
-        return form
+        return in_order(form)
+
+
+def in_order(form: dict[str, Any]) -> dict[str, Any]:
+    """The order in which the handler wrote the members, kept in a list: the frozen text sorts them."""
+    members = form.get("properties")
+    return form if not members or ORDER in form else {**form, ORDER: list(members)}
 
 
 def deliver(far: Far, wish: Question, key: str) -> Result:

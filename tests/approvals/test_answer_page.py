@@ -66,6 +66,7 @@ def test_every_member_has_a_field_and_odd_characters_are_shown(asked, ben_reads)
     lines = dict.fromkeys(("note", "tags", "rest"), "textarea")
     assert drawn == {"size": "select", "gift": "select", "cups": "input", "price": "input", "name": "input", **lines}
     assert "Which size?" in page
+    assert list(FORM["properties"]) == re.findall(r'<(?:input|select|textarea)[^>]* name="a\.answer\.(\w+)"', page)
     assert 'title="RIGHT-TO-LEFT OVERRIDE"' in page
     assert re.search(r'<button[^>]*value="approve"[^>]*>.*?Answer', page, re.DOTALL)
     assert f"/actions/{asked.pk}/edit" not in page
