@@ -64,6 +64,7 @@ class Card:
     decisions: tuple[Decision, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     letter: DeadLetter | None = None
+    newer: Action | None = None  # what took the place of a superseded one
     barred: str = ""
     fresh: bool = False  # the reader proved again who he is
     posted: Mapping[str, str] | None = None  # an answer that was refused, and is shown again
@@ -250,10 +251,17 @@ def card_of(
         decisions=tuple(action.decisions.select_related("by").order_by("id")),
         attempts=tuple(action.attempts.order_by("number")),
         letter=DeadLetter.objects.filter(kind="action", action_id=action.pk).first(),
+        newer=newer_than(action) if action.status == Status.SUPERSEDED else None,
         barred=why_not(action, reader) if action.status == Status.AWAITING else "",
         fresh=fresh,
         posted=posted,
     )
+
+
+def newer_than(action: Action) -> Action | None:
+    """What the same step asked for after this."""
+    same = Action.objects.filter(kind=action.kind, step=action.step, origin_run=action.origin_run, pk__gt=action.pk)
+    return same.order_by("pk").first() if action.origin_run else None
 
 
 def read(item: Any) -> Evidence:

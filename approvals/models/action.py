@@ -101,7 +101,7 @@ class ActionQuerySet(models.QuerySet["Action"]):
         return self.defer(None).select_related("connection", "requested_by").defer(*LONG[1:])
 
     def for_pages(self) -> "ActionQuerySet":
-        return self.select_related("connection", "run", "run__event", "run__trigger", "requested_by")
+        return self.select_related("connection", "run", "run__event", "run__trigger", "requested_by", "ended_by")
 
 
 class Action(Stateful):

@@ -97,8 +97,8 @@ class TestTable:
         builders.action(title='=HYPERLINK("http://evil.example")', tier="high")
         builders.action(title="plain", arguments={"body": "@SUM(1)"})
         rows = table(ann_reads.get(f"{where}tier=high"))
-        assert [row["title"] for row in rows] == ["'=HYPERLINK(\"http://evil.example\")"]
-        assert [row["title"] for row in table(ann_reads.get(where))][0] == "plain"
+        assert [row["title"] for row in rows] == ['\'=HYPERLINK("http://evil.example")']
+        assert table(ann_reads.get(where))[0]["title"] == "plain"
 
     def test_arguments_are_for_who_may_see_payloads_and_hidden_values_for_nobody(self, where, ann_reads, sign_in):
         builders.action(arguments={"headers": {"Authorization": "hidden:0123456789abcdef"}, "body": "private"})

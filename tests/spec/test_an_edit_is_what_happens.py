@@ -1,4 +1,4 @@
-"""A reviewer may mend what was asked for: what he made of it is what is decided on and what happens, and nothing else."""
+"""A reviewer may mend what was asked for: what he made of it is decided on and happens, and nothing else."""
 
 import pytest
 
