@@ -77,7 +77,8 @@ def check_answer(form: dict[str, Any], answer: Any) -> None:
         raise NotValid("The answer holds a character that cannot be stored.", field="answer")
     first = next(validator(form).iter_errors(answer), None)
     if first is not None:
-        raise NotValid(f"{place_of(first)}: {first.message[:500]}", field=place_of(first))
+        words = "an answer is needed" if first.kind.name == "required" else first.message[:500]
+        raise NotValid(f"{place_of(first)}: {words}", field=place_of(first))
 
 
 def place_of(error: jsonschema_rs.ValidationError) -> str:

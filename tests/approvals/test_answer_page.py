@@ -95,7 +95,7 @@ def test_what_is_typed_becomes_json_and_the_result(asked, ben_reads):
 @pytest.mark.parametrize(
     ("typed", "place", "words"),
     [
-        ({"size": "", "cups": "2"}, "size", "required"),
+        ({"size": "", "cups": "2"}, "size", "needed"),
         ({"size": "M", "cups": "0"}, "cups", "minimum"),
         ({"size": "M", "cups": "two"}, "cups", "number"),
         ({"size": "M", "cups": "2", "name": "n" * 41}, "name", "longer than 40"),
