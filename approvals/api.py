@@ -6,26 +6,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
-from django.db import connection, transaction
+from django.db import connection
 from django.http import HttpRequest
-from ninja import Query, Router, Schema, Status
+from ninja import Query, Router, Status
 from pydantic import Field
 
-from approvals import decide, policy, schemas
+from approvals import connect, decide, policy, schemas
 from approvals.models import Action, Connection
 from approvals.reach import check_config
 from approvals.tiers import Tier
-from project.lib import crypto
-from project.lib.live import changed
-from project.lib.pages import listing
+from project.lib.pages import Page, listing
 from project.people import doors
 from project.people.auth import Caller, Forbidden, caller
 from project.people.models import User
 from project.people.roles import can
 from triggers.api import found
-from triggers.configure import insert_named
-from triggers.errors import Stale
-from triggers.models import Audit, ConfigVersion
 
 LOOK_AGAIN = 0.5  # seconds between two looks of somebody who waits
 MOST_WAITING = 50  # requests of one process that may wait at a time; the next ones are answered at once
@@ -34,17 +29,7 @@ waiting = threading.BoundedSemaphore(MOST_WAITING)
 router = Router()
 
 
-class ActionPage(Schema):
-    items: list[schemas.ActionRow]
-    next: str | None
-
-
-class ConnectionPage(Schema):
-    items: list[schemas.ConnectionOut]
-    next: str | None
-
-
-@router.get("/actions", response=ActionPage, tags=["actions"])
+@router.get("/actions", response=Page[schemas.ActionRow], tags=["actions"])
 def list_actions(request: HttpRequest, filters: Query[schemas.ActionFilters]) -> Any:
     who = caller(request)
     rows = Action.objects.for_lists()
@@ -112,7 +97,7 @@ def settle_action(request: HttpRequest, id: int, body: schemas.OutcomeIn) -> Any
     return schemas.ActionRow.facts(visible(who, id))
 
 
-@router.get("/connections", response=ConnectionPage, tags=["connections"])
+@router.get("/connections", response=Page[schemas.ConnectionOut], tags=["connections"])
 def list_connections(request: HttpRequest, filters: Query[schemas.ConnectionFilters]) -> Any:
     caller(request).need("view")
     return listing(request, Connection.objects.kept(), filters, schemas.ConnectionOut.of, row=schemas.ConnectionOut)
@@ -128,14 +113,8 @@ def get_connection(request: HttpRequest, slug: str) -> Any:
 def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)
-    fields = body.dict(exclude={"secrets"})
     check_config(body.config)
-    with transaction.atomic():
-        row = Connection(**fields, sealed_secrets=crypto.seal(body.secrets))
-        insert_named(row)
-        ConfigVersion.bump()
-        Audit.write("create", row, by=who.user)
-        changed("connections", id=row.slug)
+    row = connect.make_connection(by=who.user, **body.dict())
     return Status(201, schemas.ConnectionOut.of(row))
 
 
@@ -144,12 +123,9 @@ def change_connection(request: HttpRequest, slug: str, body: schemas.ConnectionP
     who = caller(request)
     who.need_fresh_admin(request)
     check_config(body.config)
-    with transaction.atomic():
-        row = found(Connection.objects.kept().select_for_update(), slug=slug)
-        if row.version != body.version:
-            raise Stale(version=row.version)
-        row.change(by=who.user, **body.dict(exclude_unset=True, exclude={"version"}))
-        changed("connections", id=slug)
+    fields = body.dict(exclude_unset=True, exclude={"version"})
+    row = found(Connection.objects.kept(), slug=slug)
+    row = connect.change_connection(row, by=who.user, version=body.version, **fields)
     return schemas.ConnectionOut.of(row)
 
 
@@ -157,9 +133,7 @@ def change_connection(request: HttpRequest, slug: str, body: schemas.ConnectionP
 def archive_connection(request: HttpRequest, slug: str) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)
-    with transaction.atomic():
-        found(Connection.objects.kept().select_for_update(), slug=slug).archive(by=who.user)
-        changed("connections", id=slug)
+    connect.archive_connection(found(Connection.objects.kept(), slug=slug), by=who.user)
     return Status(204, None)
 
 

@@ -3,40 +3,41 @@
 from typing import Any
 
 from django.contrib import messages
-from django.db import transaction
 from django.db.models import Count, Max
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from approvals import connect, schemas
 from approvals.connection_forms import ConnectionForm
 from approvals.connection_systems import FORMS, SYSTEMS
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection
-from project.lib import crypto
-from project.lib.live import changed
 from project.people import doors
 from project.people.doors import needs, who
-from triggers.configure import insert_named
-from triggers.errors import SlugTaken
-from triggers.models import Audit, ConfigVersion
+from triggers.errors import SlugTaken, Stale
+from triggers.views.lists import Filters, as_table, list_page
 
 LAST_ACTIONS = 8
 
 
 @require_safe
-def connections(request: HttpRequest) -> HttpResponse:
+def connections(request: HttpRequest) -> HttpResponseBase:
     """Every connection that is kept, and when it was last used."""
+    filters = Filters(request.GET, ())
+    if filters.as_table:
+        shown = schemas.ConnectionOut
+        return as_table(request, "connections", shown, Connection.objects.kept(), shown.of)
     rows = list(Connection.objects.kept().order_by("slug"))
     used = Action.objects.filter(connection__in=rows).values("connection").annotate(n=Count("pk"), at=Max("created_at"))
     told = {row["connection"]: row for row in used.order_by()}
     for row in rows:
         row.used = told.get(row.pk, {"n": 0, "at": None})  # type: ignore[attr-defined]
         row.look = SYSTEMS.get(row.system, ("plug", row.system, ""))  # type: ignore[attr-defined]
-    return render(request, "approvals/connections.html", {"connections": rows})
+    return list_page(request, "approvals/connections.html", filters, {"connections": rows})
 
 
 @sensitive_post_parameters()
@@ -61,14 +62,8 @@ def make(request: HttpRequest, form: ConnectionForm, system: str) -> HttpRespons
         return confirm_first(request, form, None, system)
     slug = form.cleaned_data["slug"]
     fields = form.row_fields()
-    sealed = crypto.seal(fields.pop("secrets", None))
-    row = Connection(slug=slug, system=system, sealed_secrets=sealed, **fields)
     try:
-        with transaction.atomic():
-            insert_named(row)
-            ConfigVersion.bump()
-            Audit.write("create", row, by=who(request))
-            changed("connections", id=slug)
+        connect.make_connection(by=who(request), slug=slug, system=system, **fields)
     except SlugTaken:
         form.add_error("slug", "This name is taken; archived ones keep theirs.")
         return page(request, form, None, system)
@@ -94,13 +89,13 @@ def save(request: HttpRequest, row: Connection, form: ConnectionForm) -> HttpRes
         return page(request, form, row, row.system)
     if not doors.is_fresh(request):
         return confirm_first(request, form, row, row.system)
-    with transaction.atomic():
-        held = get_object_or_404(Connection.objects.kept().select_for_update(), pk=row.pk)
-        if held.version != form.cleaned_data["version"]:
-            form.add_error(None, "Somebody changed this while you had it open. Open it again, then make your change.")
-            return page(request, form, held, row.system, status=409)
-        held.change(by=who(request), **form.row_fields())
-        changed("connections", id=row.slug)
+    if row.archived_at is not None:
+        raise Http404("Archived connections are not changed any more.")
+    try:
+        connect.change_connection(row, by=who(request), version=form.cleaned_data["version"], **form.row_fields())
+    except Stale:
+        form.add_error(None, "Somebody changed this while you had it open. Open it again, then make your change.")
+        return page(request, form, row, row.system, status=409)
     messages.success(request, f"{row.slug} is saved.")
     return redirect("connection-edit", slug=row.slug)
 
@@ -137,8 +132,6 @@ def archive_connection(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(Connection.objects.kept(), slug=slug)
     if not doors.is_fresh(request):
         return doors.to_step_up(reverse("connection-edit", args=[slug]))
-    with transaction.atomic():
-        row.archive(by=who(request))
-        changed("connections", id=slug)
+    connect.archive_connection(row, by=who(request))
     messages.success(request, f"{slug} is archived.")
     return redirect("connections")

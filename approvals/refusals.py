@@ -21,6 +21,7 @@ from approvals.models import Action
 from approvals.models.action import Status
 from approvals.questions import check_answer
 from approvals.tiers import Tier
+from project.lib.text import is_storable
 from project.people import roles
 from project.people.models import User
 
@@ -102,10 +103,6 @@ def check_answered(action: Action, verdict: str, arguments: dict[str, Any] | Non
         raise NotValid("A question is answered as it was asked.", field="arguments")
     else:
         check_answer(kind.form(kind.read(action.arguments)), answer)
-
-
-def is_storable(text: str) -> bool:
-    return "\x00" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def check_may_settle(action: Action, by: User, proof: Callable[[], bool]) -> None:

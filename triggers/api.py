@@ -5,9 +5,9 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from ninja import Query, Router, Schema, Status
+from ninja import Query, Router, Status
 
-from project.lib.pages import listing
+from project.lib.pages import Page, listing
 from project.lib.schema import NotFound
 from project.people.auth import caller
 from triggers import redrive, schemas, schemas_events
@@ -18,22 +18,7 @@ from triggers.publish import publish
 router = Router()
 
 
-class EventPage(Schema):
-    items: list[schemas.EventRow]
-    next: str | None
-
-
-class RunPage(Schema):
-    items: list[schemas.RunRow]
-    next: str | None
-
-
-class LetterPage(Schema):
-    items: list[schemas.LetterOut]
-    next: str | None
-
-
-@router.get("/events", response=EventPage, tags=["events"])
+@router.get("/events", response=Page[schemas.EventRow], tags=["events"])
 def list_events(request: HttpRequest, filters: Query[schemas.EventFilters]) -> Any:
     caller(request).need("view")
     rows = Event.objects.without_payload()
@@ -83,7 +68,7 @@ def run_event_again(request: HttpRequest, seq: int, body: schemas.RunAgainIn) ->
     return Status(201, schemas.RunRow.facts(run))
 
 
-@router.get("/runs", response=RunPage, tags=["runs"])
+@router.get("/runs", response=Page[schemas.RunRow], tags=["runs"])
 def list_runs(request: HttpRequest, filters: Query[schemas.RunFilters]) -> Any:
     caller(request).need("view")
     rows = Run.objects.select_related("trigger").defer("result_json", "data_json", "error")
@@ -118,7 +103,7 @@ def rerun(request: HttpRequest, id: int, body: schemas.RerunIn | None = None) ->
     return Status(201, schemas.RunRow.facts(new))
 
 
-@router.get("/dead-letters", response=LetterPage, tags=["dead letters"])
+@router.get("/dead-letters", response=Page[schemas.LetterOut], tags=["dead letters"])
 def list_letters(request: HttpRequest, filters: Query[schemas.LetterFilters]) -> Any:
     who = caller(request)
     who.need("view")

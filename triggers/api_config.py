@@ -4,9 +4,9 @@ from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Query, Router, Schema, Status
+from ninja import Query, Router, Status
 
-from project.lib.pages import listing
+from project.lib.pages import Page, listing
 from project.people.auth import Caller, caller
 from triggers import configure, pausing, refusals, trying, upkeep
 from triggers import schemas_config as schemas
@@ -16,22 +16,7 @@ from triggers.models import Event, Source, Trigger
 router = Router()
 
 
-class SourcePage(Schema):
-    items: list[schemas.SourceOut]
-    next: str | None
-
-
-class RefusalPage(Schema):
-    items: list[schemas.RefusalOut]
-    next: str | None
-
-
-class TriggerPage(Schema):
-    items: list[schemas.TriggerOut]
-    next: str | None
-
-
-@router.get("/sources", response=SourcePage, tags=["sources"])
+@router.get("/sources", response=Page[schemas.SourceOut], tags=["sources"])
 def list_sources(request: HttpRequest, filters: Query[schemas.SourceFilters]) -> Any:
     caller(request).need("view")
     return listing(request, Source.objects.kept(), filters, schemas.SourceOut.of, row=schemas.SourceOut)
@@ -69,7 +54,7 @@ def archive_source(request: HttpRequest, slug: str) -> Any:
     return Status(204, None)
 
 
-@router.get("/sources/{slug}/refusals", response=RefusalPage, tags=["sources"])
+@router.get("/sources/{slug}/refusals", response=Page[schemas.RefusalOut], tags=["sources"])
 def list_refusals(request: HttpRequest, slug: str, filters: Query[schemas.RefusalFilters]) -> Any:
     who = caller(request)
     who.need("view")
@@ -89,7 +74,7 @@ def admit_refusal(request: HttpRequest, slug: str, id: int) -> Any:
     return {"events": events}
 
 
-@router.get("/triggers", response=TriggerPage, tags=["triggers"])
+@router.get("/triggers", response=Page[schemas.TriggerOut], tags=["triggers"])
 def list_triggers(request: HttpRequest, filters: Query[schemas.TriggerFilters]) -> Any:
     caller(request).need("view")
     return listing(request, Trigger.objects.kept(), filters, schemas.TriggerOut.of, row=schemas.TriggerOut)

@@ -43,6 +43,14 @@ class Buckets:
             held = self.known[source_id] = (shape, Bucket(*shape))
         return held[1]
 
+    def take(self, source_id: int, rule: dict[str, float] | None, now: float) -> float:
+        """0, or the seconds until this source may send again; without a rule always 0."""
+        return self.of(source_id, rule).take(now) if rule else 0.0
+
+    def give_back(self, source_id: int, rule: dict[str, float] | None) -> None:
+        if rule:
+            self.of(source_id, rule).give_back()
+
     def forget(self) -> None:
         self.known.clear()
 

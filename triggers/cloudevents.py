@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from project.lib.text import is_storable
 from triggers.envelope import Arrival, key_of
 from triggers.errors import BadDelivery
-from triggers.reading import UNSTORABLE, clean, media_type, read_body, read_exactly
+from triggers.reading import clean, media_type, read_body, read_exactly
 
 STRUCTURED, BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
 LONGEST = {"id": 512, "source": 512, "type": 255, "subject": 512, "datacontenttype": 200, "dataschema": 512}
@@ -143,7 +144,7 @@ def text_of(given: Mapping[str, Any], name: str, longest: int) -> str:
         return ""
     if not isinstance(value, str):
         raise BadDelivery(f"`{name}` must be text.", code="not_valid", http=422, field=name)
-    if UNSTORABLE.search(value):
+    if not is_storable(value):
         raise BadDelivery(f"`{name}` holds a NUL or half a surrogate pair.", code="not_valid", http=422, field=name)
     if len(value) > longest:
         raise BadDelivery(f"`{name}` is over {longest} characters.", code="not_valid", http=422, field=name)

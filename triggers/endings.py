@@ -3,8 +3,6 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import F
-
 from project.lib.live import changed
 from triggers import registry
 from triggers.ingest import store_internal
@@ -54,16 +52,14 @@ def open_letter(now: datetime, *, kind: str, **facts: Any) -> DeadLetter:
     subject = {
         name: facts[name] for name in ("run", "action_id") if facts.get(name) is not None and name in key_of(kind)
     }
-    letter = DeadLetter.objects.filter(kind=kind, **subject).first() if subject else None
+    held = DeadLetter.objects.select_for_update(of=("self",)).filter(kind=kind, **subject)
+    letter = held.first() if subject else None
     if letter is None:
         letter = DeadLetter.objects.create(
             kind=kind, fingerprint=mark, first_at=now, last_at=now, **{**facts, "message": facts["message"][:10_000]}
         )
     else:
-        DeadLetter.objects.filter(pk=letter.pk).update(
-            status="open", fingerprint=mark, last_at=now, attempts=F("attempts") + 1, message=facts["message"][:10_000]
-        )
-        letter.refresh_from_db()
+        letter.fail_again(fingerprint=mark, last_at=now, message=facts["message"][:10_000])
     alarm(letter, now)
     changed("dead_letters", id=letter.pk)
     return letter

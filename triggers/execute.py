@@ -14,6 +14,7 @@ from django.db import transaction
 from project.lib import backoff, clock, logs, spans
 from project.lib.live import changed
 from project.lib.states import IllegalMove
+from project.lib.text import made_storable
 from triggers import endings, registry, waking
 from triggers.durable import Durable
 from triggers.errors import (
@@ -32,7 +33,6 @@ from triggers.journal import Journal, to_json
 from triggers.models import Run, Step
 from triggers.models.run import MAX_CRASHES
 from triggers.models.trigger import DEFAULT_LIMITS
-from triggers.reading import clean_text
 
 logger = logging.getLogger("nightdesk.run")
 TRACE = 20_000  # characters of a traceback that are kept
@@ -139,7 +139,7 @@ def fail(durable: Durable, error: BaseException) -> None:
     """Another try after a back-off, or the dead letters."""
     run, story, place = durable.row, describe(error), place_of(error)
     limits: dict[str, Any] = run.trigger.retries if run.trigger else DEFAULT_LIMITS["retries"]  # type: ignore[assignment]
-    step = clean_text(durable.current_step)[0]
+    step = made_storable(durable.current_step)
     if isinstance(error, Permanent) or run.attempt > limits["max"]:
         logger.error("%s gave up after attempt %d", run, run.attempt, exc_info=error)
         record(durable, lambda now: endings.bury(run, now, error=story, place=place, step=step))
@@ -199,7 +199,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     """`{type, message, traceback}` of an error, as pages show it and every database can store it."""
     trace = "".join(traceback.format_exception(error))[-TRACE:]
     message = (str(error) or (type(error).__doc__ or "").strip())[:MESSAGE]
-    return {"type": type(error).__name__, "message": clean_text(message)[0], "traceback": clean_text(trace)[0]}
+    return {"type": type(error).__name__, "message": made_storable(message), "traceback": made_storable(trace)}
 
 
 def place_of(error: BaseException) -> str:

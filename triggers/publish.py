@@ -29,10 +29,11 @@ def publish(
         stamp(arrival, source, kept, remote)
         arrival.requester_id = requester_id
     refuse_types(source, arrivals)
-    take_token(source)
+    if wait := BUCKETS.take(source.pk, source.rate_limit, time.monotonic()):
+        raise TooMany(retry_after=max(1, round(wait)))
     outcomes = ingest(arrivals) if arrivals else []
-    if source.rate_limit and all(outcome.status == "duplicate" for outcome in outcomes):
-        BUCKETS.of(source.pk, source.rate_limit).give_back()
+    if all(outcome.status == "duplicate" for outcome in outcomes):
+        BUCKETS.give_back(source.pk, source.rate_limit)
     return list(zip(arrivals, outcomes, strict=True))
 
 
@@ -46,8 +47,3 @@ def refuse_types(source: Source, arrivals: Sequence[Arrival]) -> None:
             errors.append({"index": index, "code": bad.code, "detail": bad.detail})
     if errors:
         raise BadDelivery(errors[0]["detail"], code=errors[0]["code"], http=422, errors=errors)
-
-
-def take_token(source: Source) -> None:
-    if source.rate_limit and (wait := BUCKETS.of(source.pk, source.rate_limit).take(time.monotonic())):
-        raise TooMany(retry_after=max(1, round(wait)))

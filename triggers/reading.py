@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from project.lib.text import REPLACED, UNSTORABLE
 from triggers.errors import BadDelivery
 
 DEEPEST = 128  # levels of lists and objects
@@ -23,8 +24,6 @@ STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # one that never
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")  # slow or no text
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses the first, UTF-8 the others
-REPLACED = "\ufffd"  # stands for each of them
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from project.lib import clock, crypto
 from project.lib.live import changed
+from project.lib.text import made_storable
 from triggers import tallies
 from triggers.envelope import Arrival
 from triggers.errors import BadDelivery, NotValid
@@ -71,16 +72,14 @@ def keep(
     if not valve.opens():
         return None
     secret = {name: value for name, value in headers.items() if name in webhook.CREDENTIALS}
-    open_headers = {
-        name: value[:2000].replace("\x00", "\ufffd") for name, value in headers.items() if name not in secret
-    }
+    open_headers = {name: made_storable(value[:2000]) for name, value in headers.items() if name not in secret}
     refusal = Refusal.objects.create(
         source=source,
-        slug=slug[:200].replace("\x00", "\ufffd"),
+        slug=made_storable(slug[:200]),
         at=clock.now(),
         reason=reason,
         answered=answered,
-        detail=detail[:1000].replace("\x00", "\ufffd"),
+        detail=made_storable(detail[:1000]),
         headers=open_headers,
         credentials=crypto.seal(secret) if secret else "",
         body=body if len(body) <= KEPT_BODY else None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from django.core.signing import BadSignature, Signer
 from django.db.models import QuerySet
@@ -73,6 +73,16 @@ class Filters(Schema):
         if until := getattr(self, "until", None):
             rows = rows.filter(**{f"{self.AT}__lt": until})
         return rows
+
+
+Row = TypeVar("Row")
+
+
+class Page(Schema, Generic[Row]):
+    """What a list answers; `next` is null on the last page."""
+
+    items: list[Row]
+    next: str | None
 
 
 Shown = dict[str, Any] | StreamingHttpResponse

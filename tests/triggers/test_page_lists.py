@@ -127,9 +127,10 @@ def test_a_list_is_also_a_table_of_every_row_that_matches(desk, operator):
     )
 
 
-def test_the_tables_of_sources_triggers_and_handlers(desk, operator):
+def test_the_tables_of_sources_triggers_connections_and_handlers(desk, operator):
     assert {row["slug"] for row in table(operator.get(reverse("sources") + "?format=csv"))} == {"github", "daily"}
     assert [row["slug"] for row in table(operator.get(reverse("triggers") + "?format=csv"))] == ["triage-issue"]
+    assert [row["slug"] for row in table(operator.get(reverse("connections") + "?format=csv"))] == ["practice-github"]
     assert "triage-issue" in [row["name"] for row in table(operator.get(reverse("handlers") + "?format=csv"))]
 
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.handlers import fresh, registered, work
-from triggers import redrive
+from triggers import endings, redrive
 from triggers.durable import Durable
 from triggers.errors import AlreadySettled, Ended, NotEnded, NotValid, Permanent
 from triggers.models import Audit, DeadLetter, Event, Run, Wait
@@ -201,3 +202,14 @@ def test_an_event_that_is_about_to_be_matched_is_not_run_by_hand(ann: User) -> N
     with pytest.raises(NotValid):
         redrive.run_event_again(event, trigger, by=ann)
     assert not Run.objects.exists()
+
+
+def test_what_fails_again_opens_the_same_letter_again(ann: User) -> None:
+    now = clock.now()
+    facts: dict[str, Any] = {"kind": "action", "action_id": 7, "error_type": "Refused", "message": "no"}
+    letter = endings.open_letter(now, **facts)
+    redrive.dismiss(letter, by=ann, reason="a test")
+    again = endings.open_letter(now, **{**facts, "message": "no, still"})
+    assert (again.pk, again.status, again.attempts, again.message) == (letter.pk, "open", 2, "no, still")
+    once_more = endings.open_letter(now, **facts)
+    assert (once_more.pk, once_more.status, once_more.attempts) == (letter.pk, "open", 3)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import CheckConstraint, Q, UniqueConstraint
+from django.db.models import CheckConstraint, F, Q, UniqueConstraint
 
 from project.lib.states import Moves, Stateful
 from triggers.models.event import Event
@@ -66,6 +66,15 @@ class DeadLetter(Stateful):
 
     def __str__(self) -> str:
         return f"D-{self.pk} {self.error_type}"
+
+    def fail_again(self, **facts: Any) -> None:
+        """One more try failed: the letter stands open, again if people had settled it. The caller holds its row."""
+        counted = {**facts, "attempts": F("attempts") + 1}
+        if self.status != "open":
+            self.move("reopen", **counted)
+            return
+        DeadLetter.objects.filter(pk=self.pk).update(**counted)
+        self.refresh_from_db()
 
     @property
     def error(self) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from typing import Any
 import orjson
 
 from project.lib import crypto
+from project.lib.text import REPLACED, is_storable, made_storable
 from triggers.cloudevents import read_events, time_of
 from triggers.envelope import Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.matching import CEL_ERRORS, event_view, program, type_matches
 from triggers.models import Source
-from triggers.reading import REPLACED, UNSTORABLE, clean_text, read_body
+from triggers.reading import read_body
 from triggers.sources.custom import custom_scheme
 from triggers.sources.verify import catalogue
 
@@ -83,7 +84,7 @@ def delivery(source: Source, scheme: Mapping[str, Any], body: bytes, headers: di
     if is_ping(scheme, headers, data):
         return None
     number = told(scheme.get("delivery_id"), headers, data)
-    if UNSTORABLE.search(number) or (reading.sanitized and REPLACED in number):
+    if not is_storable(number) or (reading.sanitized and REPLACED in number):
         raise BadDelivery("The delivery id holds a NUL or half a surrogate pair.")
     subject = at(data, scheme["subject"]) if "subject" in scheme else None
     actor = at(data, scheme["actor"]) if "actor" in scheme and source.actor else None
@@ -93,7 +94,7 @@ def delivery(source: Source, scheme: Mapping[str, Any], body: bytes, headers: di
         ce_id=number[:512] or str(uuid.uuid4()),
         ce_source=f"/sources/{source.slug}",
         type=type_of(source, scheme, headers, data),
-        subject=clean_text(subject)[0][:512] if isinstance(subject, str) else "",
+        subject=made_storable(subject)[:512] if isinstance(subject, str) else "",
         time=own_time(scheme, data),
         datacontenttype=headers.get("content-type", "")[:200],
         raw=body,
@@ -119,7 +120,7 @@ def told(rule: Mapping[str, Any] | None, headers: Mapping[str, str], data: Any) 
 def type_of(source: Source, scheme: Mapping[str, Any], headers: Mapping[str, str], data: Any) -> str:
     """`github.issues.opened`; a generic sender names its own type; without any, `<slug>.received`."""
     rule = scheme.get("event_type")
-    name = clean_text(told(rule, headers, data))[0]
+    name = made_storable(told(rule, headers, data))
     if not rule or not name:
         return f"{source.slug}.received"
     if "suffix" in rule and isinstance(suffix := at(data, rule["suffix"]), str) and suffix:
@@ -176,7 +177,7 @@ def expression(source: Source, arrival: Arrival, headers: dict[str, str]) -> str
         value = program(source.idempotency_key).execute(event_view(arrival).context)  # type: ignore[arg-type]
     except CEL_ERRORS:
         return ""
-    return clean_text(str(value))[0] if isinstance(value, str | int | float) else ""
+    return made_storable(str(value)) if isinstance(value, str | int | float) else ""
 
 
 def stamp(arrival: Arrival, source: Source, headers: Mapping[str, str], remote: str) -> None:
@@ -191,7 +192,7 @@ def stamp(arrival: Arrival, source: Source, headers: Mapping[str, str], remote: 
 
 
 def kept(value: str) -> str:
-    return value if value.isprintable() and len(value) <= LONGEST_HEADER else clean_text(value[:LONGEST_HEADER])[0]
+    return value if value.isprintable() and len(value) <= LONGEST_HEADER else made_storable(value[:LONGEST_HEADER])
 
 
 def refuse_type(source: Source, type: str) -> None:
