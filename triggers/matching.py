@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 import cel
 import orjson
 
+from triggers.envelope import UNREAD
 from triggers.errors import BadFilter
 from triggers.filters import EACH, Clause, FilterPlan, Path, compile_filter, show
 
@@ -65,6 +66,20 @@ class Rule:
     mode: str = "live"
     priority: int = 5
     handler_version: str = ""
+    questions: tuple["Question", ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.questions = tuple(map(question_of, self.filter_plan["clauses"])) if self.filter_plan else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A clause as it is asked: what it reads, and how its two sides are compared without the evaluator, if at all."""
+
+    clause: Clause
+    paths: tuple[Path, ...]
+    compared: Callable[[Any, Any], bool] | None = None
+    wanted: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +117,21 @@ JUDGED: dict[JudgedKey, Verdict] = {}  # a clause is pure: the same values give 
 class View:
     """The part of an event that filters read, handed to the Rust side once for all rules, and only when asked."""
 
-    __slots__ = ("_context", "_scalars", "_tree", "values")
+    __slots__ = ("_context", "_found", "_scalars", "_tree", "values")
 
     def __init__(self, values: dict[str, Any], tree: dict[str, Any] | None = None) -> None:
         self.values = values
         self._tree = tree or {}
         self._context: cel.Context | None = None
+        self._found: dict[Path, tuple[Path, Any]] = {}
         self._scalars: dict[Path, JudgedKey | None] = {}
+
+    def at(self, path: Path) -> tuple[Path, Any]:
+        """What stands at `path`, as `resolve` says it; looked up once for all rules."""
+        found = self._found.get(path)
+        if found is None:
+            found = self._found[path] = resolve(path, self.values)
+        return found
 
     @property
     def context(self) -> cel.Context:
@@ -124,7 +147,7 @@ class View:
     def scalar(self, path: Path) -> JudgedKey | None:
         """How far `path` goes and what stands there; None when that is no short scalar."""
         if path not in self._scalars:
-            found, value = resolve(path, self.values)
+            found, value = self.at(path)
             kind = type(value)
             short = kind in SCALARS and (kind is not str or len(value) <= LONGEST_SCALAR)
             key: JudgedKey | None = (len(found), kind.__name__, value) if short and EACH not in path else None
@@ -165,23 +188,48 @@ def match(rule: Rule, view: View) -> Verdict:
 
     An error counts only when no clause says no. The caller has compared source and type."""
     broken: Verdict | None = None
-    for clause in rule.filter_plan["clauses"] if rule.filter_plan else ():
-        verdict = judge(clause, view)
+    for question in rule.questions:
+        verdict = compare(question, view) if question.compared else None
+        if verdict is None:
+            verdict = judge(question, view)
         if verdict.outcome == "not_matched":
             return verdict
-        if not verdict.matched:
+        if verdict is not MATCHED:
             broken = broken or verdict
     return broken or MATCHED
 
 
-def judge(clause: Clause, view: View) -> Verdict:
+def question_of(clause: Clause) -> Question:
+    relation, wanted = clause.get("simple", ("", None))
+    compared = COMPARISONS.get(relation) if type(wanted) in (str, int) else None
+    return Question(clause, tuple(map(tuple, clause["paths"])), compared, wanted)
+
+
+def compare(question: Question, view: View) -> Verdict | None:
+    """A comparison of two texts or two whole numbers, as CEL defines it; None for anything else."""
+    path = question.paths[0]
+    value = view.at(path)[1]
+    if type(value) is not type(question.wanted) or (type(value) is int and not -SAFE <= value < SAFE):
+        return None
+    assert question.compared is not None
+    if question.compared(value, question.wanted):
+        return MATCHED
+    text = question.clause["text"]
+    return remembered(
+        (text, value) if type(value) is int or len(value) <= LONGEST_SCALAR else None,
+        lambda: Verdict("not_matched", text, f"{name(path)} was {show(value)}, wanted {question.clause['wanted']}"),
+    )
+
+
+def judge(question: Question, view: View) -> Verdict:
     """What one clause says; remembered by the values it reads, of which most senders have few."""
-    if "simple" in clause and (verdict := compare(clause, view)):
-        return verdict
-    key = values_key(clause, view)
+    return remembered(values_key(question, view), lambda: evaluate(question.clause, view))
+
+
+def remembered(key: JudgedKey | None, verdict: Callable[[], Verdict]) -> Verdict:
     found = JUDGED.get(key) if key else None
     if found is None:
-        found = evaluate(clause, view)
+        found = verdict()
         if key:
             if len(JUDGED) >= MOST_JUDGED:
                 JUDGED.clear()
@@ -189,29 +237,11 @@ def judge(clause: Clause, view: View) -> Verdict:
     return found
 
 
-def compare(clause: Clause, view: View) -> Verdict | None:
-    """A comparison of two texts, whole numbers or truth values, as CEL defines it; None for anything else."""
-    relation, wanted = clause["simple"]
-    path = tuple(clause["paths"][0])
-    _, value = resolve(path, view.values)
-    compared = COMPARISONS.get(relation)
-    if (
-        compared is None
-        or type(value) is bool
-        or type(value) is not type(wanted)
-        or (type(value) is int and not -SAFE <= value < SAFE)
-    ):
-        return None
-    if compared(value, wanted):
-        return MATCHED
-    return Verdict("not_matched", clause["text"], f"{name(path)} was {show(value)}, wanted {clause['wanted']}")
-
-
-def values_key(clause: Clause, view: View) -> JudgedKey | None:
+def values_key(question: Question, view: View) -> JudgedKey | None:
     """The clause with every value it reads; None when one of them cannot be remembered."""
-    key: list[Hashable] = [clause["text"]]
-    for path in clause["paths"]:
-        scalar = view.scalar(tuple(path))
+    key: list[Hashable] = [question.clause["text"]]
+    for path in question.paths:
+        scalar = view.scalar(path)
         if scalar is None:
             return None
         key.append(scalar)
@@ -342,27 +372,41 @@ def event_view(event: Readable, reads: tuple[Path, ...] | None = None) -> View:
 
 
 def attributes(event: Readable, wanted: dict[str, Any]) -> dict[str, Any]:
-    slug = getattr(event, "source_slug", None) or getattr(event, "source", "")  # a stored event, an arrival
-    found: dict[str, Any] = {"specversion": "1.0", "id": event.ce_id, "source": slug}
-    for key in ATTRIBUTES:
-        value = getattr(event, key, None)
-        if value is not None and value != "":
+    found: dict[str, Any] = {}
+    for key in wanted or EVERYTHING:
+        value = READ[key](event) if key in READ else getattr(event, key, None) if key in ATTRIBUTES else MISSING
+        if value is not MISSING and value is not None and value != "":
             found[key] = value
-    if event.time:
-        found["time"] = event.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if not wanted or "data" in wanted:
-        data = data_of(event)
-        if data is not MISSING:
-            found["data"] = data
+    if (not wanted or "data" in wanted) and (data := data_of(event)) is not MISSING:
+        found["data"] = data
     return found
 
 
+def slug_of(event: Any) -> str:
+    return getattr(event, "source_slug", None) or getattr(event, "source", "")  # a stored event, an arrival
+
+
+def time_of(event: Readable) -> str:
+    return event.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if event.time else ""
+
+
 def data_of(event: Readable) -> Any:
+    if (known := getattr(event, "parsed", UNREAD)) is not UNREAD:
+        return known
     text = bytes(event.raw or b"").removeprefix(BOM_UTF8) if event.data_json is None else event.data_json
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return MISSING
+
+
+READ: dict[str, Callable[[Any], Any]] = {
+    "specversion": lambda event: "1.0",
+    "id": operator.attrgetter("ce_id"),
+    "source": slug_of,
+    "time": time_of,
+}
+EVERYTHING = dict.fromkeys((*READ, *ATTRIBUTES))
 
 
 def cut(tree: dict[str, Any], value: Any) -> Any:
