@@ -383,7 +383,7 @@ def attributes(event: Readable, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def slug_of(event: Any) -> str:
-    return getattr(event, "source_slug", None) or getattr(event, "source", "")  # a stored event, an arrival
+    return str(getattr(event, "source_slug", None) or getattr(event, "source", ""))  # a stored event, an arrival
 
 
 def time_of(event: Readable) -> str:
