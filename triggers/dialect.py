@@ -17,6 +17,16 @@ CLAIM = (
     'ON CONFLICT (source_id, "key") DO UPDATE SET event = excluded.event, until = excluded.until '
     'WHERE "triggers_seen".until <= %s'
 )
+CLAIM_MANY = CLAIM.replace(
+    "VALUES {values}", "SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::timestamptz[])"
+)
+CLAIM_MANY += ' RETURNING source_id, "key"'
+TYPES = (  # of PostgreSQL's columns that hold no text
+    dict.fromkeys(("id", "source_id", "trigger_id", "event_id", "requester_id", "emitted_by"), "bigint")
+    | dict.fromkeys(("hops", "sanitized", "duplicates", "priority", "fence", "attempt", "crashes"), "integer")
+    | dict.fromkeys(("time", "received_at", "queued_at", "due_at", "rung_at"), "timestamptz")
+    | {"raw": "bytea", "headers": "jsonb", "outcomes": "jsonb", "send_again": "jsonb"}
+)
 Row = Sequence[Any]
 Key = tuple[int, str]
 
@@ -150,12 +160,20 @@ class Postgres(Dialect):
         return moment
 
     def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
-        for part in parts(rows, MOST_PARAMETERS // len(columns)):
-            self.run(insert_sql(table, columns, len(part)), [value for row in part for value in row])
+        """Every row by one statement, whatever their number: one array a column."""
+        if rows:
+            self.run(unnest_sql(table, columns), columns_of(rows))
 
     def claim(self, claims: Sequence[Row], now: Any) -> set[Key]:
-        taken: set[Key] = set()
-        for part in parts(claims, MOST_PARAMETERS // 4):
-            sql = claim_sql(len(part)) + ' RETURNING source_id, "key"'
-            taken |= {(row[0], row[1]) for row in self.rows(sql, [*(value for claim in part for value in claim), now])}
-        return taken
+        return {(row[0], row[1]) for row in self.rows(CLAIM_MANY, [*columns_of(claims), now])}
+
+
+def columns_of(rows: Sequence[Row]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+@lru_cache(maxsize=32)
+def unnest_sql(table: str, columns: tuple[str, ...]) -> str:
+    arrays = ", ".join(f"%s::{TYPES.get(column, 'text')}[]" for column in columns)
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f'INSERT INTO "{table}" ({names}) SELECT * FROM unnest({arrays})'

@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
 from django.db import DatabaseError, OperationalError, connection, transaction
 
 from triggers import ingest, store
-from triggers.dialect import Dialect, Postgres, marks
+from triggers.dialect import Cursor, Dialect, Postgres, marks
 from triggers.errors import QueueFull
 from triggers.routing import Table
 from triggers.store import ConfigChanged, Member
@@ -121,10 +122,10 @@ class PostgresWriter(Writer):
 
     def commit(self, members: Sequence[Member], version: int) -> None:
         connection.close_if_unusable_or_obsolete()
-        with transaction.atomic(), connection.cursor() as cursor:
+        with transaction.atomic(), bound_there() as cursor:
             store.write(Postgres(cursor), members, version)
         try:
-            with connection.cursor() as cursor:
+            with bound_there() as cursor:
                 read_back(Postgres(cursor), members)
         except DatabaseError as error:
             raise Unconfirmed(str(error)) from error
@@ -138,6 +139,14 @@ class PostgresWriter(Writer):
 
     def disconnect(self) -> None:
         connection.close()
+
+
+@contextlib.contextmanager
+def bound_there() -> Iterator[Cursor]:
+    """A cursor whose values travel beside the text, so that the server keeps the plan; Django's own writes them in."""
+    connection.ensure_connection()
+    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+        yield cursor
 
 
 def read_back(db: Dialect, members: Sequence[Member]) -> None:
