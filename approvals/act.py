@@ -1,6 +1,6 @@
-"""The handlers' door: propose one effect, wait for whoever must nod, get its result."""
+"""The handlers' door: propose one effect, or ask a question, wait for whoever must nod, get the result."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -63,18 +63,45 @@ def act(
     run and the name); `expires` is how long people may take, a day unless said, at most seven days.
     Raises Rejected, Expired, Cancelled, Undeliverable; NameTaken, NoConnection, KeyTaken before anybody is asked;
     Drifted when a replay asks for something else than people were shown."""
+    step = settled(run, name, lambda: Wish.of(kind, connection, key, reason, evidence, expires, arguments))
+    result, number = told(step)
+    shown = result if isinstance(result, dict) else {"answer": result} if result is not None else {}
+    return Effect(shown, action=number, arguments=Action.objects.get(pk=number).arguments)
+
+
+def ask(
+    run: Durable,
+    name: str,
+    question: str,
+    *,
+    form: dict[str, Any] | None = None,
+    key: str | None = None,
+    reason: str = "",
+    evidence: Iterable[Any] = (),
+    expires: timedelta | float | None = None,
+) -> Any:
+    """Ask people, and return what one of them answered.
+
+    `form` is the JSON schema of the answer; without one it is a text. It grants nothing: who rang may answer too.
+    Raises Rejected when nobody wants to answer, Expired when nobody did; else as `act()`."""
+    arguments: dict[str, Any] = {"question": question} | ({} if form is None else {"form": form})
+    step = settled(run, name, lambda: Wish.of("human.question", None, key, reason, evidence, expires, arguments))
+    return told(step)[0]
+
+
+def settled(run: Durable, name: str, make: Callable[[], Wish]) -> Step:
+    """The act's step once its action has ended: recalled on a replay, else proposed, waited for and remembered."""
     if not 0 < len(name) <= LONGEST_NAME:
         raise Permanent(f"the name of an act is 1 to {LONGEST_NAME} characters, not {len(name)}")
     step = run.take_name(name)
     if step != name:
         raise NameTaken(f"two acts of this run are called “{name}”")
     if done := run.recall(step):
-        return recalled(done)
-    wish = Wish.of(kind, connection, key, reason, evidence, expires, arguments)
+        return done
     try:
-        act = propose.stand_for(run, step, wish)
+        act = propose.stand_for(run, step, make())
     except Rejected as error:
-        return recalled(remember(run, step, {"type": "Rejected", "message": str(error)}))
+        return remember(run, step, {"type": "Rejected", "message": str(error)})
     action = act.action
     if action.status == Status.APPROVED and not Tier(action.tier).waits:
         deliver.deliver(action.pk)
@@ -82,7 +109,7 @@ def act(
     if not action.is_settled:
         wait(run, act)
         action.refresh_from_db()
-    return conclude(run, step, action)
+    return remember(run, step, None if action.status == Status.DELIVERED else how_it_failed(action), action)
 
 
 def wait(run: Durable, act: Act) -> None:
@@ -98,11 +125,6 @@ def waiting(name: str) -> str:
     return f"{name} · settled "
 
 
-def conclude(run: Durable, step: str, action: Action) -> Effect:
-    """Remember how it ended, and say it to the handler."""
-    return recalled(remember(run, step, None if action.status == Status.DELIVERED else how_it_failed(action), action))
-
-
 def remember(run: Durable, step: str, error: dict[str, Any] | None, action: Action | None = None) -> Step:
     """One step of the journal, written under the run's fence."""
     memory = {"action": action.pk if action else None, "result": action.result if action and not error else None}
@@ -113,12 +135,12 @@ def remember(run: Durable, step: str, error: dict[str, Any] | None, action: Acti
     return done
 
 
-def recalled(step: Step) -> Effect:
-    memory = step.result or {}
+def told(step: Step) -> tuple[Any, int]:
+    """The result and the action's number; raises how it failed."""
     if step.error:
         raise ERRORS.get(step.error["type"], Undeliverable)(step.error["message"])
-    arguments = Action.objects.get(pk=memory["action"]).arguments
-    return Effect(memory["result"] or {}, action=memory["action"], arguments=arguments)
+    memory = step.result or {}
+    return memory["result"], memory["action"]
 
 
 def how_it_failed(action: Action) -> dict[str, Any]:
@@ -143,4 +165,5 @@ __all__ = [
     "Rejected",
     "Undeliverable",
     "act",
+    "ask",
 ]

@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from django.db import connection, transaction
@@ -11,7 +13,7 @@ from pydantic import Field
 
 from approvals import decide, policy, schemas
 from approvals.models import Action, Connection
-from approvals.reach import check_address
+from approvals.reach import check_config
 from approvals.tiers import Tier
 from project.lib import crypto
 from project.lib.live import changed
@@ -45,10 +47,13 @@ class ConnectionPage(Schema):
 @router.get("/actions", response=ActionPage, tags=["actions"])
 def list_actions(request: HttpRequest, filters: Query[schemas.ActionFilters]) -> Any:
     who = caller(request)
-    rows = Action.objects.select_related("connection", "requested_by").defer("canonical", "result_json", "evidence")
+    rows = Action.objects.for_lists()
     if not who.may("view"):
         who.need("propose")
         rows = rows.filter(requested_by=who.user, run=None)
+    if filters.format == "csv":
+        shown = partial(schemas.ActionLine.of, arguments=who.may("payloads"))
+        return listing(request, rows.for_tables(), filters, shown, row=schemas.ActionLine)
     return listing(request, rows, filters, schemas.ActionRow.facts, row=schemas.ActionRow)
 
 
@@ -72,12 +77,8 @@ def decide_action(request: HttpRequest, id: int, body: schemas.DecisionIn) -> An
     who = caller(request)
     action = visible(who, id)
     who.need("decide")
-    fresh = who.token is None and doors.is_fresh(request)
-    said = decide.decide(
-        action, by=person(who), stepped_up=fresh, channel="api" if who.token else "page", **body.dict()
-    )
-    if action.tier == Tier.HIGH:
-        doors.use_up(request)
+    channel = "api" if who.token else "page"
+    said = decide.decide(action, by=person(who), proof=proof_of(request), channel=channel, **body.dict())
     return Status(201 if said.is_new else 200, said)
 
 
@@ -107,10 +108,7 @@ def settle_action(request: HttpRequest, id: int, body: schemas.OutcomeIn) -> Any
     who = caller(request)
     action = visible(who, id)
     who.need("decide" if action.tier == Tier.HIGH else "operate")
-    fresh = who.token is None and doors.is_fresh(request)
-    decide.settle_unknown(action, by=person(who), status=body.status, note=body.note, stepped_up=fresh)
-    if action.tier == Tier.HIGH:
-        doors.use_up(request)
+    decide.settle_unknown(action, by=person(who), status=body.status, note=body.note, proof=proof_of(request))
     return schemas.ActionRow.facts(visible(who, id))
 
 
@@ -131,7 +129,7 @@ def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)
     fields = body.dict(exclude={"secrets"})
-    check_address(body.config)
+    check_config(body.config)
     with transaction.atomic():
         row = Connection(**fields, sealed_secrets=crypto.seal(body.secrets))
         insert_named(row)
@@ -145,7 +143,7 @@ def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
 def change_connection(request: HttpRequest, slug: str, body: schemas.ConnectionPatch) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)
-    check_address(body.config)
+    check_config(body.config)
     with transaction.atomic():
         row = found(Connection.objects.kept().select_for_update(), slug=slug)
         if row.version != body.version:
@@ -191,6 +189,11 @@ def person(who: Caller) -> User:
     if who.user is None:
         raise Forbidden("A service cannot do that; a person must.")
     return who.user
+
+
+def proof_of(request: HttpRequest) -> Callable[[], bool]:
+    """Takes the fresh sign-in of this browser; a token has none."""
+    return lambda: caller(request).token is None and doors.use_up(request)
 
 
 def patiently(who: Caller, id: int, seconds: float) -> Action:

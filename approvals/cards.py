@@ -1,12 +1,16 @@
 """What people read about an action before they decide: only facts, computed from the frozen bytes, in their words."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 from approvals import policy
+from approvals.answer_forms import answer_form
+from approvals.argument_forms import Form
+from approvals.changes import Change, changes
 from approvals.errors import ApprovalProblem, NotValid, UnknownKind
 from approvals.kinds import Kind, named
 from approvals.models import Action, Attempt, Decision
@@ -24,6 +28,10 @@ VERBS = {  # what the button says; a kind that is not here says only "Approve"
     "notify.send": "message",
     "stripe.refund": "refund",
     "email.send": "mail",
+    "slack.post": "message",
+    "feishu.post": "message",
+    "wecom.post": "message",
+    "event.publish": "event",
 }
 MOST_EVIDENCE = 50
 RETURNS = ("url", "html_url", "link")  # members of a result that lead to the thing made
@@ -38,6 +46,14 @@ class Evidence:
     url: str
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Who made the next revision of one, and what differs."""
+
+    said: Decision
+    changes: list[Change]
+
+
 @dataclass(frozen=True)
 class Card:
     """An action as one reader sees it now. `barred` says in a sentence why this person may not decide, or is empty."""
@@ -48,8 +64,10 @@ class Card:
     decisions: tuple[Decision, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     letter: DeadLetter | None = None
+    newer: Action | None = None  # what took the place of a superseded one
     barred: str = ""
     fresh: bool = False  # the reader proved again who he is
+    posted: Mapping[str, str] | None = None  # an answer that was refused, and is shown again
 
     @cached_property
     def kind(self) -> Kind | None:
@@ -82,6 +100,16 @@ class Card:
         except NotValid:
             return []
 
+    @cached_property
+    def answer_form(self) -> Form | None:
+        """What a question asks for; None for everything else, and for a form that no code can read any more."""
+        if self.kind is None or self.kind.form is None:
+            return None
+        try:
+            return answer_form(self.kind.form(self.kind.read(self.action.arguments)), self.posted)
+        except NotValid:
+            return None
+
     @property
     def is_awaiting(self) -> bool:
         return self.action.status == "awaiting"
@@ -94,6 +122,16 @@ class Card:
     @property
     def can_decide(self) -> bool:
         return self.is_open and not self.barred and self.action.is_intact
+
+    @property
+    def can_edit(self) -> bool:
+        """Who may decide may also mend it, as long as code knows what it takes."""
+        return self.can_decide and self.kind is not None and self.kind.form is None
+
+    @cached_property
+    def edits(self) -> list[Edit]:
+        """What reviewers made of it, the oldest first."""
+        return [edit_of(said) for said in self.decisions if said.verdict == "edit"]
 
     @property
     def needs_step_up(self) -> bool:
@@ -158,10 +196,6 @@ class Card:
         return next((item for item in self.evidence if item.tone == "fail"), None)
 
     @property
-    def canonical_text(self) -> str:
-        return self.action.canonical
-
-    @property
     def size(self) -> int:
         return len(self.action.canonical.encode())
 
@@ -171,6 +205,12 @@ class Card:
         result = self.action.result
         found = next((result[name] for name in RETURNS if result.get(name)), "") if isinstance(result, dict) else ""
         return found if isinstance(found, str) and found.startswith(("https://", "http://", "/practice")) else ""
+
+    @property
+    def trouble(self) -> str:
+        """What the far side said of the last try; who may not read the arguments gets only what it amounts to."""
+        error = self.action.error or {}
+        return str(error.get("message" if self.may_read else "type") or "")
 
     @property
     def result_text(self) -> str:
@@ -186,6 +226,11 @@ class Card:
         return f"{self.action.revision}.{self.action.status}.{self.action.tries}.{len(self.decisions)}"
 
 
+def edit_of(said: Decision) -> Edit:
+    before, after = (json.loads(text)["arguments"] for text in (said.before, said.after))
+    return Edit(said, list(changes(before, after)))
+
+
 def why_not(action: Action, reader: User) -> str:
     """Why this person may not approve it, in a sentence; empty when he may."""
     try:
@@ -195,7 +240,9 @@ def why_not(action: Action, reader: User) -> str:
     return ""
 
 
-def card_of(action: Action, reader: User, now: datetime, *, fresh: bool = False) -> Card:
+def card_of(
+    action: Action, reader: User, now: datetime, *, fresh: bool = False, posted: Mapping[str, str] | None = None
+) -> Card:
     """Collect what the card shows."""
     return Card(
         action=action,
@@ -204,9 +251,17 @@ def card_of(action: Action, reader: User, now: datetime, *, fresh: bool = False)
         decisions=tuple(action.decisions.select_related("by").order_by("id")),
         attempts=tuple(action.attempts.order_by("number")),
         letter=DeadLetter.objects.filter(kind="action", action_id=action.pk).first(),
+        newer=newer_than(action) if action.status == Status.SUPERSEDED else None,
         barred=why_not(action, reader) if action.status == Status.AWAITING else "",
         fresh=fresh,
+        posted=posted,
     )
+
+
+def newer_than(action: Action) -> Action | None:
+    """What the same step asked for after this."""
+    same = Action.objects.filter(kind=action.kind, step=action.step, origin_run=action.origin_run, pk__gt=action.pk)
+    return same.order_by("pk").first() if action.origin_run else None
 
 
 def read(item: Any) -> Evidence:

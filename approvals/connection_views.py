@@ -12,7 +12,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from approvals.connection_forms import FORMS, SYSTEMS, ConnectionForm
+from approvals.connection_forms import ConnectionForm
+from approvals.connection_systems import FORMS, SYSTEMS
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection
 from project.lib import crypto

@@ -1,5 +1,7 @@
 """DOOR 3: a person has spoken. Pages, the API and whatever comes later decide here and nowhere else."""
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -7,8 +9,10 @@ from typing import Any
 from django.db import transaction
 
 from approvals import policy
+from approvals.editing import edit, edited_before
 from approvals.errors import (
     AlreadyDecided,
+    AlreadySaid,
     CannotSendAgain,
     Changed,
     NotReviewer,
@@ -29,7 +33,7 @@ from approvals.refusals import (
 from approvals.settle import bury, lock, refreeze, reopen, say, settle, show
 from approvals.starts import obstacle
 from approvals.tiers import Tier
-from project.lib import canonical, clock
+from project.lib import canonical, clock, spans
 from project.people import roles
 from project.people.models import User
 from triggers import bells
@@ -53,6 +57,10 @@ class Said:
     is_new: bool = True
 
 
+def no_proof() -> bool:
+    return False
+
+
 def decide(
     action: Action,
     *,
@@ -63,44 +71,74 @@ def decide(
     reason: str = "",
     arguments: dict[str, Any] | None = None,
     answer: Any = None,
-    stepped_up: bool = False,
+    proof: Callable[[], bool] = no_proof,
     channel: str = "page",
 ) -> Said:
     """Record one person's verdict about what they saw; the last yes that is needed, or one no, ends the waiting.
 
+    With `arguments` it is a yes to these instead of those shown: they become the next revision. On high that yes does
+    not count, since who edits has asked for it. With `answer` it answers a question: the answer becomes the result.
+
     Refuses, in this order: NotReviewer, SelfApproval, StepUpRequired, AlreadyDecided or AlreadySaid, ExpiredAlready,
-    Changed, ReasonRequired or NotValid. `stepped_up` says that the edge has just asked who it is."""
+    Changed, ReasonRequired or NotValid. `proof` takes the proof of who it is that the edge has; only high asks for it,
+    and a refusal that follows gives it back."""
     with transaction.atomic():
         held = lock(action.pk)
         now = clock.now()
         ruling = policy.verdict(held.kind, at_least=held.tier)
         check_person(held, by, ruling, verdict)
-        again = said_before(held, by, verdict, digest, revision)
+        told = None if answer is None else json.dumps(answer, ensure_ascii=False)
+        again = said_before(held, by, verdict, digest, revision, arguments, told)
         if again is not None:
             return said(again, held, is_new=False)
-        if held.tier == Tier.HIGH and not stepped_up:
+        high = held.tier == Tier.HIGH
+        if high and not proof():
             raise StepUpRequired
         if held.status == Status.AWAITING and not held.is_intact:
             refreeze(held)
         else:
             check_row(held, by, now, digest, revision)
             reason = check_words(held, verdict, reason, arguments, answer)
-            seen = {"digest": digest, "revision": revision, "reason": reason, "channel": channel}
-            high = held.tier == Tier.HIGH
-            decision = Decision.objects.create(
-                action=held, by=by, verdict=verdict, at=now, stepped_up=stepped_up, on_high=high, **seen
-            )
-            Audit.write(verdict, held, by=by, **seen)
+            words = {"reason": reason, "channel": channel, "stepped_up": high, "on_high": high}
+            edited = None if arguments is None else edit(held, arguments, by=by, now=now, **words)
+            if edited and held.tier == Tier.HIGH:
+                return said(edited, held)
+            seen = {"digest": held.digest, "revision": held.revision}
+            what = {**seen, **words, "answer_json": told}
+            decision = Decision.objects.create(action=held, by=by, verdict=verdict, at=now, **what)
+            Audit.write(verdict, held, by=by, **seen, reason=reason, channel=channel)
             count(held, verdict, now, ruling, by)
+            trace(held, verdict)
             return said(decision, held)
     raise Changed(digest=held.digest, revision=held.revision)  # the stored text was changed behind our back
 
 
-def said_before(action: Action, by: User, verdict: str, digest: str, revision: int) -> Decision | None:
-    """The same words about the same bytes and the revision that still stands: a second click, a retried request."""
+def trace(action: Action, verdict: str) -> None:
+    """The decision as a moment of the story, once it is committed; who decided stays in the rows."""
+    origin, facts = (action.run.event if action.run else None), {"action": action.pk, "tier": str(action.tier)}
+    transaction.on_commit(lambda: spans.moment(f"decision {verdict}", of=origin, **facts), robust=True)
+
+
+def said_before(
+    action: Action,
+    by: User,
+    verdict: str,
+    digest: str,
+    revision: int,
+    arguments: dict[str, Any] | None,
+    told: str | None,
+) -> Decision | None:
+    """The same words about the same bytes and the revision that still stands: a second click, a retried request.
+
+    Raises AlreadySaid for another answer than the first."""
+    if arguments is not None and verdict == "approve":
+        return edited_before(action, by, digest, revision, arguments)
     if revision != action.revision:
         return None
-    return action.decisions.filter(by=by, verdict=verdict, revision=revision, digest=digest).first()
+    before = action.decisions.filter(by=by, verdict=verdict, revision=revision, digest=digest).first()
+    if before is not None and before.answer_json != told:
+        raise AlreadySaid(**how_it_ended(action))
+    return before
 
 
 def count(action: Action, verdict: str, now: datetime, ruling: policy.Verdict, by: User) -> None:
@@ -183,7 +221,7 @@ def others_wait(action: Action, run: Run) -> bool:
 
 
 def settle_unknown(
-    action: Action, *, by: User, status: str, note: str = "", stepped_up: bool = False, result: Any = None
+    action: Action, *, by: User, status: str, note: str = "", proof: Callable[[], bool] = no_proof, result: Any = None
 ) -> Action:
     """A person says what became of an action in doubt: `delivered`, `not_sent` (send it again) or `failed` (give up).
 
@@ -191,7 +229,7 @@ def settle_unknown(
     with transaction.atomic():
         held = lock(action.pk)
         now = clock.now()
-        check_may_settle(held, by, stepped_up)
+        check_may_settle(held, by, proof)
         if status not in ("delivered", "not_sent", "failed"):
             raise NotValid("The outcome is delivered, not_sent or failed.", field="status")
         if held.status != Status.UNKNOWN:

@@ -4,6 +4,7 @@
 What is unclear is `unknown`: looked into, sent again under the same key, or shown to a person. Never guessed.
 """
 
+import logging
 import time
 from datetime import datetime, timedelta
 
@@ -14,13 +15,14 @@ from approvals.doubt import look
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
 from approvals.models import Action, Attempt, PracticeItem
 from approvals.models.action import ActionQuerySet, Status
-from approvals.outcomes import LOOKS, Outcome, broken, describe, far_of, presume_lost, record
+from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record
 from approvals.settle import bury, lock, settle, show
 from approvals.starts import Obstacle, ask_again, obstacle
-from project.lib import clock, gate
+from project.lib import clock, gate, logs, spans
 from project.lib.apart import apart
 from project.lib.crypto import Unreadable
 
+logger = logging.getLogger("nightdesk.delivery")
 SLACK = timedelta(seconds=15)  # beyond the kind's timeout, until a delivery without a word counts as lost
 ROUND = 50  # rows of each kind a round of tick at most
 ROUND_TIME = 5.0  # seconds after which tick starts no further call
@@ -31,10 +33,11 @@ def deliver(action_id: int) -> str:
 
     Returns the status afterwards. Never raises for what a far side does."""
     action = Action.objects.get(pk=action_id)
-    if action.status == Status.UNKNOWN and not action.not_sent_said:
-        look(action, send)
-    elif action.status in (Status.APPROVED, Status.UNKNOWN):
-        send(action)
+    with logs.about(action=action.pk, run=action.run_id):
+        if action.status == Status.UNKNOWN and not action.not_sent_said:
+            look(action, send)
+        elif action.status in (Status.APPROVED, Status.UNKNOWN):
+            send(action)
     return Action.objects.values_list("status", flat=True).get(pk=action_id)
 
 
@@ -42,7 +45,14 @@ def send(action: Action) -> None:
     """One try, if it may start."""
     attempt = start(action.pk, action.tries)
     if attempt is not None:
-        record(attempt, call(attempt))
+        origin = action.run.event if action.run else None
+        with spans.span(f"deliver {action.kind}", of=origin, action=action.pk, attempt=attempt.number) as span:
+            outcome = call(attempt)
+            record(attempt, outcome)
+            span.set_attribute("nightdesk.outcome", outcome.verdict)
+            if outcome.error is not None:
+                spans.failed(span, outcome.error["type"])
+                logger.warning("%s: %s, %s", attempt, outcome.verdict, outcome.error["type"])
 
 
 def start(action_id: int, tries: int) -> Attempt | None:
@@ -93,6 +103,8 @@ def call(attempt: Attempt) -> Outcome:
     try:
         kind = kinds.named(action.kind)
         typed = kind.read(action.sent_arguments)
+        if kind.form:
+            return Outcome("delivered", answered(action))
         if action.is_practice:
             return Outcome("delivered", PracticeItem.objects.all().deliver(action, kind, typed, attempt.key_sent))
         return Outcome("delivered", kind.deliver(far_of(action, kind), typed, attempt.key_sent))

@@ -3,9 +3,8 @@
 from datetime import timedelta
 
 from project.lib.problem import Problem
-from triggers.errors import Blocked, BuriedAlready, EndsRun, NameTaken, Permanent
-
-__all__ = ["NameTaken"]
+from triggers.errors import Blocked, BuriedAlready, EndsRun, Permanent
+from triggers.errors import NameTaken as NameTaken  # a handler finds it beside the others
 
 
 class ActionEnded(EndsRun):
@@ -134,13 +133,6 @@ class ReasonRequired(ApprovalProblem):
     """Say why, in 1 to 2000 characters."""
 
     code = "reason_required"
-    http = 422
-
-
-class NotYet(ApprovalProblem):
-    """Nightdesk cannot do this yet."""
-
-    code = "not_yet"
     http = 422
 
 

@@ -33,6 +33,7 @@ class Far:
     config: dict[str, Any]
     secrets: dict[str, Any] = field(repr=False)
     timeout: timedelta = CALL_TIMEOUT
+    trace: dict[str, Any] = field(default_factory=dict)  # hops, correlationid and traceparent, for the desk itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +44,13 @@ class Kind:
     `probe(far, arguments, keys)` looks whether it happened under one of these keys: the result, or None for no;
     it raises any of the three when it cannot tell. `safety` says what may follow an unclear outcome: `keyed` sends
     the same key again inside `window`, `probe` looks first, `unsafe` asks a person. `preview(arguments)` is what
-    people read on the card: `[{label, text, form}]`, form one of text, markdown, code, json.
+    people read on the card: `[{label, text, form}]`, form one of text, markdown, code, json. `fits(config, has_secrets,
+    arguments)` raises NotValid when a connection may not carry them. `form(arguments)` is the JSON schema of the answer
+    that people owe: such an action is carried out by being answered.
     """
 
     name: str
-    system: str  # which connections carry it
+    system: str  # which connections carry it; empty: the desk itself, without a connection
     tier: Tier
     safety: Literal["keyed", "probe", "unsafe"]
     arguments: type[Arguments]
@@ -56,6 +59,8 @@ class Kind:
     preview: Callable[[Any], list[dict[str, str]]]
     pretend: Callable[[Any, int], Result]  # what a practice connection answers for item number n
     probe: Callable[[Far, Any, list[str]], Result | None] | None = None
+    fits: Callable[[dict[str, Any], bool, Any], None] | None = None
+    form: Callable[[Any], dict[str, Any]] | None = None
     hides: bool = False  # may arguments hold credentials, which must not be stored in clear?
     version: int = 1
     timeout: timedelta = CALL_TIMEOUT

@@ -114,10 +114,28 @@ def presume_lost(action_id: int) -> None:
 
 
 def far_of(action: Action, kind: kinds.Kind) -> kinds.Far:
+    if not kind.system:
+        return kinds.Far("", {}, {}, kind.timeout, trace_of(action))
     connection = action.connection
     if connection is None or connection.archived_at is not None:
         raise Refused("the connection was removed")
     return connection.far(kind.timeout)
+
+
+def trace_of(action: Action) -> dict[str, Any]:
+    """What an event inherits that the desk publishes for this action."""
+    origin = action.run.event if action.run else None
+    if origin is None:
+        return {}
+    return {"hops": origin.hops + 1, "correlationid": origin.correlationid, "traceparent": origin.traceparent}
+
+
+def answered(action: Action) -> Any:
+    """What people answered to the question that this action is. Raises Refused."""
+    last = action.decisions.filter(verdict="approve", revision=action.revision).order_by("-pk").first()
+    if last is None or last.answer_json is None:
+        raise Refused("nobody has answered it")
+    return json.loads(last.answer_json)
 
 
 def describe(error: Exception) -> dict[str, str]:

@@ -18,7 +18,7 @@ from approvals.models import Act, Action, Connection
 from approvals.models.action import Status
 from approvals.settle import lock, settle, show
 from approvals.tiers import Tier
-from project.lib import crypto
+from project.lib import crypto, spans
 from triggers.durable import Durable
 from triggers.errors import Permanent
 from triggers.models import Audit, Run
@@ -37,7 +37,7 @@ class Wish:
     """What a handler asks for, read and checked: nothing that could not run is ever shown to people."""
 
     kind: kinds.Kind
-    connection: Connection
+    connection: Connection | None
     typed: Any
     arguments: dict[str, Any]  # as they are shown
     hidden: list[tuple[hiding.Place, str]]
@@ -64,7 +64,7 @@ class Wish:
             plain = typed.model_dump(mode="json", by_alias=True, exclude_none=True)
             shown, hidden = hiding.hide(plain) if sort.hides else (plain, [])
             checked = (checked_key(key), readable(reason), as_evidence(evidence), how_long(expires))
-            to = Connection.objects.all().named(sort.system, connection or "")
+            to = way_for(sort, connection or "", typed)
             wish = cls(sort, to, typed, shown, hidden, *checked)
             wish.freeze()
         except NotValid as error:
@@ -76,14 +76,30 @@ class Wish:
         return envelope(
             kind=self.kind.name,
             kind_version=like.kind_version if like else self.kind.version,
-            connection=self.connection.slug,
-            connection_version=like.proposal_connection_version if like else self.connection.version,
+            connection=self.connection.slug if self.connection else None,
+            connection_version=like.proposal_connection_version if like else version_of(self.connection),
             arguments=self.arguments,
         )
 
     def is_that_of(self, action: Action) -> bool:
         """Was `action` proposed with these arguments? Versions of code and credentials do not count."""
         return self.freeze(action)[1] == action.proposal_digest
+
+
+def way_for(kind: kinds.Kind, slug: str, typed: Any) -> Connection | None:
+    """The connection that carries it; None for what the desk does itself. Raises NoConnection, NotValid."""
+    if not kind.system:
+        if slug:
+            raise NotValid(f"{kind.name} is done by the desk itself and takes no connection")
+        return None
+    row = Connection.objects.all().named(kind.system, slug)
+    if kind.fits:
+        kind.fits(row.config, bool(row.sealed_secrets), typed)
+    return row
+
+
+def version_of(connection: Connection | None) -> int:
+    return connection.version if connection else 0
 
 
 def checked_key(key: str | None) -> str | None:
@@ -147,6 +163,7 @@ def first_time(run: Run, step: str, wish: Wish, now: datetime) -> tuple[Act, str
                 action = insert(run, step, wish, key, now)
         except IntegrityError:
             continue  # somebody proposed the same effect in this very moment
+        spans.moment(f"propose {action.kind}", action=action.pk, tier=str(action.tier))
         return stand(run, step, action), ""
     raise KeyTaken(f"the key {key!r} is being proposed by somebody else again and again")
 
@@ -237,8 +254,8 @@ def insert(run: Run, step: str, wish: Wish, key: str, now: datetime) -> Action:
         digest=digest,
         proposal_digest=digest,
         connection=wish.connection,
-        connection_version=wish.connection.version,
-        proposal_connection_version=wish.connection.version,
+        connection_version=version_of(wish.connection),
+        proposal_connection_version=version_of(wish.connection),
         reason=wish.reason,
         evidence=wish.evidence,
         reversible=wish.kind.reversible,

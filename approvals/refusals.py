@@ -1,5 +1,6 @@
 """Why a person may not decide, in the order in which it is said (docs/lifecycle-of-an-action.md)."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -11,13 +12,14 @@ from approvals.errors import (
     ExpiredAlready,
     NotReviewer,
     NotValid,
-    NotYet,
     ReasonRequired,
     SelfApproval,
     StepUpRequired,
 )
+from approvals.kinds import KINDS
 from approvals.models import Action
 from approvals.models.action import Status
+from approvals.questions import check_answer
 from approvals.tiers import Tier
 from project.people import roles
 from project.people.models import User
@@ -31,8 +33,11 @@ def check_person(action: Action, by: User, ruling: policy.Verdict, verdict: str)
         raise NotReviewer
     if not action.asked_by(by) or verdict == "reject":  # who asked may always say no to it
         return
+    if is_question(action):  # an answer grants nothing, and who rang often knows it
+        return
     if action.tier == Tier.HIGH:
-        raise SelfApproval("You asked for this, so it needs a second person. Invite one under Settings.")
+        deed = "asked for" if by.pk in action.requester_chain else "edited"
+        raise SelfApproval(f"You {deed} this, so it needs a second person. Invite one under Settings.")
     if others_may_review(by, ruling):
         raise SelfApproval
 
@@ -63,7 +68,7 @@ def how_it_ended(action: Action) -> dict[str, Any]:
 
 
 def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, Any] | None, answer: Any) -> str:
-    """The reason, trimmed. Editing and answering come with a later issue; they are refused, not dropped."""
+    """The reason, trimmed."""
     if verdict not in VERDICTS:
         raise NotValid("The verdict is approve or reject.", field="verdict")
     reason = reason.strip()
@@ -73,16 +78,37 @@ def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, 
         raise NotValid(f"A reason has at most {LONGEST_REASON} characters.", field="reason")
     if not is_storable(reason):
         raise NotValid("The reason holds a character that cannot be stored.", field="reason")
-    if arguments is not None or answer is not None:
-        raise NotYet("Nightdesk cannot take edited arguments or answers yet; approve or reject what is shown.")
+    if arguments is not None and verdict == "reject":
+        raise NotValid("An edit goes with a yes; a no leaves it as it is.", field="arguments")
+    check_answered(action, verdict, arguments, answer)
     return reason
+
+
+def is_question(action: Action) -> bool:
+    kind = KINDS.get(action.kind)
+    return bool(kind and kind.form)
+
+
+def check_answered(action: Action, verdict: str, arguments: dict[str, Any] | None, answer: Any) -> None:
+    """A yes to a question is its answer, by the question's form; nothing else is answered."""
+    kind = KINDS.get(action.kind)
+    if kind is None or kind.form is None:
+        if answer is not None:
+            raise NotValid("This is no question; approve or reject what is shown.", field="answer")
+    elif verdict == "reject":
+        if answer is not None:
+            raise NotValid("A no comes without an answer.", field="answer")
+    elif arguments is not None:
+        raise NotValid("A question is answered as it was asked.", field="arguments")
+    else:
+        check_answer(kind.form(kind.read(action.arguments)), answer)
 
 
 def is_storable(text: str) -> bool:
     return "\x00" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def check_may_settle(action: Action, by: User, stepped_up: bool) -> None:
+def check_may_settle(action: Action, by: User, proof: Callable[[], bool]) -> None:
     if action.tier != Tier.HIGH:
         if not roles.can(by, "operate"):
             raise NotReviewer("Only an operator may settle this.")
@@ -91,7 +117,7 @@ def check_may_settle(action: Action, by: User, stepped_up: bool) -> None:
         raise NotReviewer
     if action.asked_by(by):
         raise SelfApproval
-    if not stepped_up:
+    if not proof():
         raise StepUpRequired
 
 

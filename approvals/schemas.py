@@ -3,14 +3,14 @@
 from typing import Any, ClassVar, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StrictInt
 
 from approvals.errors import NotValid
 from approvals.kinds import KINDS
-from approvals.models import Action, Connection, Decision
+from approvals.models import Action, Attempt, Connection, Decision
 from project.lib.pages import Filters, Instant, Number, Words
 from project.lib.schema import Moment
-from triggers.schemas import Name, Slug, Strict
+from triggers.schemas import Name, Slug, Strict, shown_error
 
 ActionStatus = Literal[
     "awaiting",
@@ -82,6 +82,16 @@ class ActionRow(Schema):
         return {**own, **links}
 
 
+class ActionLine(ActionRow):
+    """A line of a table; the arguments only for who may see payloads, and what is hidden in them stays hidden."""
+
+    arguments: Any = None
+
+    @classmethod
+    def of(cls, action: Action, *, arguments: bool) -> dict[str, Any]:
+        return {**ActionRow.facts(action), "arguments": action.arguments if arguments else None}
+
+
 class DecisionOut(Schema):
     by: str
     verdict: str
@@ -105,9 +115,16 @@ class AttemptOut(Schema):
     ended_at: Moment | None
     error: Any = None
 
+    @classmethod
+    def of(cls, attempt: Attempt, *, told: bool) -> dict[str, Any]:
+        """`told`: may the reader see what the far side said?"""
+        own = {name: getattr(attempt, name) for name in set(cls.model_fields) - {"error"}}
+        return {**own, "error": shown_error(attempt.error, told)}
+
 
 class ActionOut(ActionRow):
-    """What is about to happen, or did. Who may not read it gets null for everything from `arguments` on."""
+    """What is about to happen, or did. Who may not read it gets null for everything from `arguments` on,
+    and of errors only the class: a far side may quote what was sent."""
 
     reason: str
     reason_code: str
@@ -126,12 +143,16 @@ class ActionOut(ActionRow):
     @classmethod
     def of(cls, action: Action, *, reviewers: list[str], arguments: bool) -> dict[str, Any]:
         facts = ActionRow.facts(action)
-        for name in ("reason", "reason_code", "policy", "requester_chain", "error"):
+        spoken = list(action.decisions.select_related("by").order_by("pk"))
+        for name in ("reason", "reason_code", "policy"):
             facts[name] = getattr(action, name)
+        editors = [row.by_id for row in spoken if row.verdict == "edit"]
         facts |= {
             "reviewers": reviewers,
-            "decisions": [DecisionOut.of(row) for row in action.decisions.select_related("by").order_by("pk")],
-            "attempts": list(action.attempts.order_by("number")),
+            "requester_chain": list(dict.fromkeys([*action.requester_chain, *editors])),
+            "decisions": [DecisionOut.of(row) for row in spoken],
+            "attempts": [AttemptOut.of(row, told=arguments) for row in action.attempts.order_by("number")],
+            "error": shown_error(action.error, arguments),
         }
         return facts | (readable(action) if arguments else {})
 
@@ -150,12 +171,12 @@ def preview_of(action: Action) -> list[dict[str, str]]:
         return []
 
 
-class DecisionIn(Schema):
-    """A verdict about what was seen. Its members are judged last, after whoever may speak and what still waits."""
+class DecisionIn(Strict):
+    """A verdict about what was seen. Its values are judged last, after whoever may speak and what still waits."""
 
     verdict: str = ""
     digest: str = ""
-    revision: int = 0
+    revision: StrictInt = 0
     reason: str = ""
     arguments: dict[str, Any] | None = None
     answer: Any = None

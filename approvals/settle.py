@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from approvals.models import Action
 from approvals.models.action import Status
-from project.lib import canonical
+from project.lib import canonical, spans
 from project.lib.live import changed
 from triggers.endings import open_letter
 from triggers.ingest import store_internal
@@ -57,7 +57,7 @@ def say(action: Action, what: str) -> None:
         subject=f"actions/{action.pk}",
         data=action.facts,
         correlationid=origin.correlationid if origin else "",
-        traceparent=origin.traceparent if origin else "",
+        traceparent=spans.traceparent(origin) if origin else "",
         hops=origin.hops + 1 if origin else 0,
     )
 

@@ -35,8 +35,8 @@ def obstacle(action: Action, now: datetime) -> Obstacle | None:
 
 def held_back(action: Action) -> bool:
     """Does a switch stop everything, this kind or this handler?"""
-    handler = action.run.handler if action.run else ""
-    return Switch.objects.holds("kind", action.kind) or bool(handler and Switch.objects.holds("handler", handler))
+    handler = {"handler": action.run.handler} if action.run else {}
+    return Switch.objects.holding(kind=action.kind, **handler).exists()
 
 
 def is_what_was_shown(action: Action) -> bool:

@@ -2,11 +2,13 @@
 
 from django.urls import path
 
-from approvals import views
+from approvals import edit_views, list_views, views
 
 urlpatterns = [
     path("approvals", views.inbox, name="approvals"),
+    path("actions", list_views.actions, name="actions"),
     path("actions/<int:pk>", views.page, name="action"),
+    path("actions/<int:pk>/edit", edit_views.edit, name="action-edit"),
     path("actions/<int:pk>/decisions", views.say, name="decide"),
     path("actions/<int:pk>/take-back", views.take_it_back, name="take-back"),
     path("actions/<int:pk>/cancel", views.withdraw, name="cancel-action"),

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals import decide
+from approvals.answer_forms import read_answer
 from approvals.cards import Card, card_of, why_not
 from approvals.errors import ApprovalProblem, StepUpRequired
 from approvals.models import Action, PracticeItem
@@ -29,7 +30,9 @@ DRAFT = "draft:{}"  # in the session: the note that was typed before the passwor
 
 
 def card_for(request: HttpRequest, action: Action, now: datetime) -> Card:
-    return card_of(action, who(request), now, fresh=doors.is_fresh(request))
+    posted = request.POST if "digest" in request.POST else None
+    fresh = action.tier == "high" and doors.is_fresh(request)
+    return card_of(action, who(request), now, fresh=fresh, posted=posted)
 
 
 @require_safe
@@ -86,11 +89,16 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
     return one(request, get_object_or_404(Action.objects.for_pages(), pk=pk))
 
 
-def one(request: HttpRequest, action: Action, *, refusal: Any = None, status: int = 200) -> HttpResponse:
-    """The page of one action, with what was refused said on top of it."""
+def one(
+    request: HttpRequest, action: Action, *, refusal: Any = None, field: str = "", status: int = 200
+) -> HttpResponse:
+    """The page of one action, with what was refused said on top of it, and beside the field of an answer."""
     now = clock.now()
+    card = card_for(request, action, now)
+    if field and card.answer_form:
+        card.answer_form.blame(field, refusal.headline)
     facts: dict[str, Any] = {
-        "card": card_for(request, action, now),
+        "card": card,
         "just": just_decided(request, now, action),
         "draft": request.POST.get("reason", "") or draft(request, action),
         "refusal": refusal,
@@ -109,28 +117,34 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
     """Yes or no about exactly the bytes that were shown."""
     action = get_object_or_404(Action.objects.for_pages(), pk=pk)
     asked = clock.now()
-    stepped_up = doors.is_fresh(request)
     note = request.POST.get("reason", "").strip()
+    verdict = request.POST.get("verdict", "")
     try:
         decide.decide(
             action,
             by=who(request),
-            verdict=request.POST.get("verdict", ""),
+            verdict=verdict,
             digest=request.POST.get("digest", ""),
             revision=number(request.POST.get("revision", "")),
             reason=note,
-            stepped_up=stepped_up,
+            answer=answered(request, action) if verdict == "approve" else None,
+            proof=lambda: doors.use_up(request),
         )
     except StepUpRequired:
         request.session[DRAFT.format(pk)] = note[:2000]
         return doors.to_step_up(where(request, pk))
     except ApprovalProblem as problem:
         action.refresh_from_db()
-        return one(request, action, refusal=said(problem, asked), status=problem.http)
-    if action.tier == "high":
-        doors.use_up(request)
+        field = str(problem.facts.get("field", ""))
+        return one(request, action, refusal=said(problem, asked), field=field, status=problem.http)
     request.session.pop(DRAFT.format(pk), None)
     return redirect(onwards(request, pk))
+
+
+def answered(request: HttpRequest, action: Action) -> Any:
+    """What was typed into the form of a question; None for everything else. Raises NotValid naming the field."""
+    form = card_for(request, action, clock.now()).answer_form
+    return read_answer(form) if form else None
 
 
 def number(text: str) -> int:
@@ -167,8 +181,6 @@ def attempted(request: HttpRequest, pk: int, verb: Callable[[Action], object], d
     except ApprovalProblem as problem:
         action.refresh_from_db()
         return one(request, action, refusal=said(problem, asked), status=problem.http)
-    if action.tier == "high":
-        doors.use_up(request)
     messages.success(request, done)
     return redirect(where(request, pk))
 
@@ -200,7 +212,7 @@ def settle(request: HttpRequest, pk: int) -> HttpResponse:
         request,
         pk,
         lambda action: decide.settle_unknown(
-            action, by=who(request), status=status, note=note, stepped_up=doors.is_fresh(request)
+            action, by=who(request), status=status, note=note, proof=lambda: doors.use_up(request)
         ),
         done,
     )

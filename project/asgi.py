@@ -2,6 +2,7 @@
 
 import gc
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from wsgiref.headers import Headers
@@ -16,6 +17,7 @@ pages = get_asgi_application()  # before the imports below: it loads the apps wh
 
 from project import health  # noqa: E402
 from project.live import websocket  # noqa: E402
+from triggers import tallies  # noqa: E402
 from triggers.door import Door  # noqa: E402
 
 Scope = dict[str, Any]
@@ -46,7 +48,9 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     elif scope["type"] == "websocket":
         await (websocket if scope["path"] == "/ws/live" else nobody)(scope, receive, send)
     elif scope["path"].startswith("/hooks/"):
+        began = time.perf_counter()
         await door(scope, receive, send)
+        tallies.door(time.perf_counter() - began)
     elif scope["path"] == "/healthz":
         await alive(send)
     elif scope["path"].startswith(settings.STATIC_URL):
@@ -67,6 +71,7 @@ async def lifespan(receive: Receive, send: Send) -> None:
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await door.close()
+    await sync_to_async(tallies.flush)()
     await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -20,21 +20,26 @@ from triggers.models import DeadLetter, Switch
 GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
     (
         ("home", "house", "Home", ()),
-        ("approvals", "hand", "Approvals", ("action", "actions", "decide", "step-up")),
-        ("dead-letters", "skull", "Dead letters", ("dead-letter", "dead-letter-group")),
+        ("approvals", "hand", "Approvals", ("action", "action-edit", "decide", "step-up")),
+        ("dead-letters", "skull", "Dead letters", ("dead-letter", "dead-letter-group", "dead-letter-edit")),
     ),
     (
         ("events", "inbox", "Events", ("event",)),
         ("runs", "play", "Runs", ("run",)),
+        ("actions", "zap", "Actions", ()),
     ),
     (
         ("triggers", "webhook", "Triggers", ("trigger-new", "trigger-edit")),
-        ("handlers", "file-code", "Handlers", ()),
+        ("handlers", "file-code", "Handlers", ("handler",)),
         ("practice", "flask-conical", "Practice", ()),
+        ("audit", "scroll-text", "Audit log", ()),
     ),
 )
 SETTINGS = (
     "settings",
+    "tokens",
+    "token-revoke",
+    "checks",
     "sources",
     "source-new",
     "source-edit",
@@ -79,7 +84,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "rail": SimpleLazyObject(lambda: rail(here or "", counts)),
         "in_settings": here in SETTINGS,
         "seq": newest_seq(),  # hints after it are told to the page, so nothing falls between drawing and listening
-        "held": SimpleLazyObject(lambda: Switch.objects.off().filter(scope="all").select_related("by").first()),
+        "held": SimpleLazyObject(lambda: Switch.objects.holding().select_related("by").first()),
         "may": {ability: can(user, ability) for ability in ("payloads", "operate", "decide", "configure")},
     }
 

@@ -1,6 +1,8 @@
-"""One round of the whole desk: the machine first, then the people's side."""
+"""One round of the whole desk: the machine first, then the people's side, then the figures."""
 
 from approvals import deliver
+from project import metrics_rows
+from project.lib.apart import apart
 from triggers import dispatch
 
 
@@ -10,3 +12,4 @@ def tick() -> None:
         dispatch.tick()
     finally:  # what people approved is delivered whatever became of the machine's round
         deliver.tick()
+    apart(metrics_rows.add_up)

@@ -53,6 +53,14 @@ def seconds(name: str, default: float) -> float:
     return number
 
 
+def one_of(name: str, *choices: str) -> str:
+    """One of these words, in lower case; the first is the default."""
+    value = text(name, choices[0]).lower()
+    if value not in choices:
+        raise BadSetting(name, f"must be one of {', '.join(filter(None, choices))}, not {value!r}")
+    return value
+
+
 def words(name: str, default: str = "") -> list[str]:
     """A comma-separated list without empty entries."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
@@ -71,8 +79,10 @@ def folder(name: str, default: str) -> Path:
 
 
 def web_address(name: str, default: str) -> str:
-    """An `http(s)://host[:port]` address without a trailing slash."""
+    """An `http(s)://host[:port]` address without a trailing slash; empty only where that is the default."""
     value = text(name, default).rstrip("/")
+    if value == default == "":
+        return value
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
         raise BadSetting(name, f"must be an address like https://desk.example.org, not {value!r}")

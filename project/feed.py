@@ -80,8 +80,11 @@ def events() -> list[Line]:
     ]
 
 
+DONE = {"approve": "approved", "reject": "rejected", "edit": "edited"}
+
+
 def decisions() -> list[Line]:
-    rows = Decision.objects.select_related("by", "action").order_by("-id")[:LENGTH]
+    rows = Decision.objects.select_related("by", "action").defer("before", "after").order_by("-id")[:LENGTH]
     return [
         Line(
             key=f"S-{said.pk}",
@@ -89,7 +92,7 @@ def decisions() -> list[Line]:
             icon="user-round-check",
             tone="dim",
             url=reverse("action", args=[said.action_id]),
-            what=f"{said.by} {'approved' if said.verdict == 'approve' else 'rejected'}",
+            what=f"{said.by} {DONE[said.verdict]}",
             more=f"A-{said.action_id}, {said.action.title}",
             look=LOOKS[said.action.status],
         )

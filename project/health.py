@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from project.people.models import ApiToken
-from triggers.models import Pulse
+from triggers.models import Pulse, Source, Watch
 
 TICK_IS_LATE = 30.0  # seconds; `listen` helps out after ten
 
@@ -43,9 +43,20 @@ def database() -> str:
 def broker() -> str:
     if not settings.CELERY_BROKER_URL.startswith(("redis", "unix")):
         return ""  # only Celery can speak to it; a lost bell is repaired by tick
-    with redis.Redis.from_url(settings.REDIS.client, socket_timeout=2, socket_connect_timeout=2) as client:
+    with valkey() as client:
         client.ping()
     return ""
+
+
+def valkey() -> redis.Redis:
+    """A client of the broker that does not wait long; use it as a context manager."""
+    return redis.Redis.from_url(
+        settings.REDIS.client, socket_timeout=2, socket_connect_timeout=2, decode_responses=True
+    )
+
+
+def is_sqlite() -> bool:
+    return connection.vendor == "sqlite"
 
 
 def tick() -> str:
@@ -53,6 +64,19 @@ def tick() -> str:
     if age is None:
         return "tick has never run"
     return f"tick is {age:.0f} s late" if age > TICK_IS_LATE else ""
+
+
+def listeners() -> dict[str, str]:
+    """What is wrong with the listener of each open source that needs one; an empty text: it listens."""
+    watches = {watch.source_id: watch for watch in Watch.objects.all()}
+    sources = Source.objects.open().filter(kind="file").order_by("slug")
+    return {source.slug: fault_of(watches.get(source.pk)) for source in sources}
+
+
+def fault_of(watch: Watch | None) -> str:
+    if watch is None or not (watch.is_kept or watch.status == Watch.FAILED):
+        return "nobody listens"
+    return "" if watch.status == Watch.WATCHING else watch.detail or watch.status
 
 
 CHECKS: dict[str, Callable[[], str]] = {"database": database, "broker": broker, "tick": tick}
@@ -74,9 +98,10 @@ def ready(request: HttpRequest) -> HttpResponse:
     """200 when all checks pass, else 503; the reasons are for this machine and for tokens with scope `read`."""
     found = problems()
     status = 503 if found else 200
-    if not (is_local(request) or may_read(request)):
-        return JsonResponse({"ready": not found}, status=status)
-    return JsonResponse({"ready": not found, "problems": found}, status=status)
+    told = {"problems": found} if is_local(request) or may_read(request) else {}
+    answer = JsonResponse({"ready": not found, **told}, status=status)
+    answer._has_been_logged = True  # type: ignore[attr-defined]  # a probe is no failure of the server
+    return answer
 
 
 def is_local(request: HttpRequest) -> bool:

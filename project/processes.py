@@ -19,8 +19,10 @@ CELERY_ENV = {
 }
 
 
-def children(names: list[str], *, workers: int) -> list[Child]:
-    """The chosen processes, in the order they start; without `valkey` when REDIS_URL names one."""
+def children(names: list[str], *, workers: int, log_format: str) -> list[Child]:
+    """The chosen processes, in the order they start; without `valkey` when REDIS_URL names one.
+
+    Their standard error is a pipe: whether a person reads along is known to `up` alone (`log_format`)."""
     makers: dict[str, Callable[[], Child]] = {
         "valkey": valkey_server,
         "web": web,
@@ -29,7 +31,10 @@ def children(names: list[str], *, workers: int) -> list[Child]:
         "beat": beat,
         "listen": listen,
     }
-    return [makers[name]() for name in NAMES if name in names and (name != "valkey" or settings.REDIS.ours)]
+    chosen = [makers[name]() for name in NAMES if name in names and (name != "valkey" or settings.REDIS.ours)]
+    for child in chosen:
+        child.env |= {"LOG_FORMAT": log_format, "LOG_FORMAT_FILE": ""}
+    return chosen
 
 
 def valkey_server() -> Child:
@@ -41,7 +46,8 @@ def valkey_server() -> Child:
 def web() -> Child:
     host = settings.HOST
     command = [*PYTHON, "-m", "uvicorn", "project.asgi:application", "--host", host, "--port", str(settings.PORT)]
-    command += ["--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "5"]
+    command += ["--http", "project.http:Bounded", "--no-access-log", "--log-level", "warning"]
+    command += ["--timeout-graceful-shutdown", "5"]
     command += ["--forwarded-allow-ips", ",".join(settings.TRUSTED_PROXIES)]
     near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return Child("web", command, {"NIGHTDESK_PROCESS": "web"}, ready=f"tcp:{near}:{settings.PORT}")

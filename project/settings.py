@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from project import backends, env
+from project.lib import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = env.folder("DATA_DIR", str(BASE_DIR / "var"))
@@ -37,7 +38,7 @@ EMAIL_FROM = env.text("EMAIL_FROM")
 LLM_MODEL = env.text("LLM_MODEL")
 LLM_BASE_URL = env.text("LLM_BASE_URL")
 LLM_API_KEY = env.text("LLM_API_KEY")
-OTEL_EXPORTER_OTLP_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT")
+OTEL_EXPORTER_OTLP_ENDPOINT = env.web_address("OTEL_EXPORTER_OTLP_ENDPOINT", "")
 
 # Engine rhythm, in seconds; the fault loops shorten them
 LEASE = env.seconds("NIGHTDESK_LEASE", 30)
@@ -171,3 +172,24 @@ CELERY_ENABLE_UTC = True
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 
 UNFOLD = {"SITE_TITLE": "Nightdesk", "SITE_HEADER": "Nightdesk", "SITE_URL": "/"}
+
+# What a proxy that speaks TLS does, and Django asks for: redirecting, and saying HSTS (docs/production.md)
+SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]
+
+# Logs: what is secret here never reaches a line, whoever quotes it
+LOG_FORMAT = env.one_of("LOG_FORMAT", "", "console", "json")
+LOG_LEVEL = env.one_of("LOG_LEVEL", "info", "debug", "warning", "error")
+LOGGING = logs.config(
+    form=LOG_FORMAT,
+    level=LOG_LEVEL,
+    process=PROCESS,
+    secrets=[
+        SECRET_KEY,
+        OWNER_PASSWORD,
+        LLM_API_KEY,
+        EMAIL_URL,
+        *FIELD_KEY.split(","),
+        *NOTIFY_URLS,
+        str(DATABASES["default"].get("PASSWORD", "")),
+    ],
+)

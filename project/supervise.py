@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Awaitable
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 BACKOFF = (1, 2, 4, 8, 16, 30)  # seconds before a dead child is started again; the last one repeats
@@ -35,11 +36,14 @@ class Child:
 
 
 class Supervisor:
-    """Runs `children` until a signal comes; `welcome` is printed once all were started."""
+    """Runs `children` until a signal comes; `welcome` is printed once all were started.
 
-    def __init__(self, children: list[Child], *, welcome: str = "") -> None:
+    With `json` every line is one object; what the children wrote as objects passes as it came."""
+
+    def __init__(self, children: list[Child], *, welcome: str = "", json: bool = False) -> None:
         self.children = children
         self.welcome = welcome
+        self.json = json
         self.running: dict[str, asyncio.subprocess.Process] = {}
         self.stopping = asyncio.Event()
         self.width = max(len(child.name) for child in children)
@@ -56,7 +60,7 @@ class Supervisor:
             if child.ready and not self.stopping.is_set():
                 await self.or_stop(answers(child.ready))
         if self.welcome and not self.stopping.is_set():
-            print(self.welcome, flush=True)
+            self.greet()
         await self.stopping.wait()
         await self.stop()
         await asyncio.gather(*keepers)
@@ -132,8 +136,18 @@ class Supervisor:
         for task in tasks:
             task.cancel()
 
+    def greet(self) -> None:
+        if self.json:
+            self.say("up", " ".join(self.welcome.split()))
+        else:
+            print(self.welcome, flush=True)
+
     def say(self, name: str, line: str) -> None:
         """One line, with the process it is about in front. A closed terminal must not end the desk."""
+        if self.json:
+            with contextlib.suppress(BrokenPipeError, OSError):
+                print(as_object(name, line), flush=True)
+            return
         label = f"{name:<{self.width}} |"
         if self.colour:
             names = [child.name for child in self.children]
@@ -141,6 +155,16 @@ class Supervisor:
             label = f"\x1b[{code}m{label}\x1b[0m"
         with contextlib.suppress(BrokenPipeError, OSError):
             print(label, line.rstrip("\r"), flush=True)
+
+
+def as_object(name: str, line: str) -> str:
+    """The line as one JSON object, as those of the children that log: their own are not wrapped once more."""
+    if line.startswith("{"):
+        with contextlib.suppress(ValueError):
+            json.loads(line)
+            return line
+    at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return json.dumps({"process": name, "event": line.rstrip("\r"), "level": "info", "timestamp": at})
 
 
 async def answers(address: str) -> None:
@@ -175,16 +199,18 @@ def explain(code: int) -> str:
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
-def become(children: list[Child], *, welcome: str, plan: Path) -> None:
+def become(children: list[Child], *, welcome: str, plan: Path, as_json: bool) -> None:
     """Replace this process by a supervisor of `children`; `plan` is a file it reads them from."""
-    plan.write_text(json.dumps({"welcome": welcome, "children": [asdict(child) for child in children]}))
+    told = {"welcome": welcome, "json": as_json, "children": [asdict(child) for child in children]}
+    plan.write_text(json.dumps(told))
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-I", "-S", __file__, str(plan)])
 
 
 def main(plan: Path) -> None:
     told = json.loads(plan.read_text())
-    asyncio.run(Supervisor([Child(**child) for child in told["children"]], welcome=told["welcome"]).run())
+    children = [Child(**child) for child in told["children"]]
+    asyncio.run(Supervisor(children, welcome=told["welcome"], json=told["json"]).run())
 
 
 # Loaded here: between fork and exec there is no time to look for a library.

@@ -8,6 +8,7 @@ from typing import Any
 from celery import shared_task, signals
 
 from project import desk, health, periodic
+from project.lib import spans
 from triggers import retention
 
 LAST_MOMENT = 12.0  # seconds after which a worker that was told to stop ends itself; `up`, if it lives, kills at nine
@@ -35,6 +36,12 @@ def end_in_time(**_: Any) -> None:
     timer = threading.Timer(LAST_MOMENT, os._exit, [1])
     timer.daemon = True
     timer.start()
+
+
+@signals.worker_process_shutdown.connect
+def say_the_rest(**_: Any) -> None:
+    """A pool child ends without Python's own farewell: the last spans are sent here."""
+    spans.close()
 
 
 @signals.beat_init.connect

@@ -51,7 +51,7 @@ TRIGGERS: dict[str, dict[str, Any]] = {
     },
 }
 
-CONNECTIONS = ("github", "http")  # practice ones; `default` tells our own people
+CONNECTIONS = ("github", "http", "smtp", "slack", "feishu", "wecom", "stripe")  # practice ones, beside `default`
 
 
 def first_start(*, bare: bool) -> str | None:

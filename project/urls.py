@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from project import health, views
+from project import health, metrics, settings_pages, views
 from project.admin import furnish
 from project.api import addresses, no_such_address
 from project.people import views as people
@@ -19,16 +19,20 @@ furnish(admin.site)
 urlpatterns = [
     path("", views.home, name="home"),
     path("test-delivery", views.send_test, name="send-test"),
-    path("settings", views.settings_page, name="settings"),
+    path("settings", settings_pages.me, name="settings"),
+    path("settings/tokens", settings_pages.tokens, name="tokens"),
+    path("settings/tokens/<int:pk>/revoke", settings_pages.revoke_token, name="token-revoke"),
+    path("settings/checks", settings_pages.checks, name="checks"),
     path("sign-in", people.sign_in, name="sign-in"),
     path("sign-out", people.sign_out, name="sign-out"),
     path("step-up", people.step_up, name="step-up"),
-    path("password", people.password_change, name="password-change"),
+    path("password", views.password_change, name="password-change"),
     path("", include("approvals.urls")),
     path("", include("approvals.connection_urls")),
     path("", include("triggers.urls")),
     path("api/v1/", addresses()),
     re_path(r"^api/(?P<rest>.*)$", no_such_address),
     path("readyz", health.ready, name="readyz"),
+    path("metrics", metrics.page, name="metrics"),
     path("admin/", admin.site.urls),
 ]

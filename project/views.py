@@ -1,30 +1,28 @@
-"""Home, personal settings, and the button that rings the desk with a test delivery."""
+"""Home, one's password, and the button that rings the desk with a test delivery."""
 
-import zoneinfo
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django import forms
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import Count, F, Max, OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.html import format_html
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from approvals.models import Action, PracticeItem
 from project import feed, figures, samples
 from project.lib import clock
+from project.people import views as people
 from project.people.doors import needs, who
-from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter, Event, Pulse, Run, Source, Trigger
 
 TEST = "github-issue"  # the sample that the button sends
 SHOWN = 8  # triggers on the home page
 SILENT_AFTER = 3  # times the expected distance
-THEMES = (("", "As the system"), ("light", "Light"), ("dark", "Dark"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,32 +154,14 @@ def send_test(request: HttpRequest) -> HttpResponse:
     return redirect("home")
 
 
-class MeForm(forms.Form):
-    """What a person may set about himself."""
-
-    time_zone = forms.ChoiceField(required=False, label="Time zone", help_text="Times are shown in it; stored in UTC.")
-    theme = forms.ChoiceField(choices=THEMES, required=False, label="Theme")
-    keys = forms.BooleanField(required=False, label="Single keys (a, r, j, k …) do something")
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        zones = sorted(name for name in zoneinfo.available_timezones() if "/" in name or name == "UTC")
-        self.fields["time_zone"].choices = [("", "The desk's own"), *((name, name) for name in zones)]  # type: ignore[attr-defined]
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def settings_page(request: HttpRequest) -> HttpResponse:
-    user = who(request)
-    now = {"time_zone": user.time_zone, "theme": user.theme, "keys": not request.session.get("keys_off")}
-    form = MeForm(request.POST or None, initial=now)
-    if form.is_valid():
-        told = form.cleaned_data
-        User.objects.filter(pk=user.pk).update(time_zone=told["time_zone"], theme=told["theme"])
-        request.session["keys_off"] = not told["keys"]
-        messages.success(request, "Saved.")
-        return redirect("settings")
-    facts = {"form": form, "tokens": user.tokens.filter(revoked_at=None), "roles": user.groups.order_by("name")}
-    return render(request, "settings.html", facts, status=400 if form.is_bound else 200)
+def password_change(request: HttpRequest) -> HttpResponse:
+    """One's own new password; the ground knows no audit log, so it is written here."""
+    person = who(request)
+    with transaction.atomic():
+        answer = people.password_change(request)
+        if answer.status_code == 302:
+            Audit.write("change password", person, by=person)
+    return answer
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -18,7 +18,7 @@ from project.lib import clock
 from project.people import roles
 from project.people.models import ApiToken, User
 from tests import postgres
-from triggers import refusals, routing
+from triggers import refusals, routing, tallies
 from triggers.bucket import BUCKETS
 
 PASSWORD = "a long enough password"
@@ -136,6 +136,7 @@ def _nothing_remembered() -> Iterator[None]:
     """Every test's database is new, but its versions count from one again: forget what an earlier test cached."""
     routing.forget()
     BUCKETS.forget()
+    tallies.forget()
     refusals.valve = refusals.Valve()  # else a fast neighbour's refusals of the same second are counted here
     yield
     routing.forget()

@@ -22,6 +22,8 @@ class FakeGitHub:
     blobs: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Any] = field(default_factory=dict)
     page: int = 100
+    merges: list[str] = field(default_factory=list)  # heads that were merged
+    head: str = "a" * 40  # of pull request 7
 
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Reply:
         where, query = urlsplit(path).path, parse_qs(urlsplit(path).query)
@@ -43,6 +45,8 @@ class FakeGitHub:
             (rf"{git}/trees", "POST", self.keep("trees")),
             (rf"{git}/commits", "POST", self.keep("commits")),
             (rf"{git}/refs", "POST", self.add_ref),
+            (r"/repos/acme/shop/pulls/7", "GET", self.get_pull),
+            (r"/repos/acme/shop/pulls/7/merge", "PUT", self.merge),
             (r"/repos/acme/shop/pulls", "POST", self.add_pull),
             (r"/repos/acme/shop/pulls", "GET", self.list_pulls),
         ]
@@ -77,6 +81,18 @@ class FakeGitHub:
             return 422, {}, {"message": "Reference already exists"}
         self.refs[name] = data["sha"]
         return 201, {}, {"ref": data["ref"]}
+
+    def get_pull(self, data: Any, query: Any) -> Reply:
+        merged = {"merged": bool(self.merges), "merge_commit_sha": "m1" if self.merges else None}
+        return 200, {}, {"number": 7, "head": {"sha": self.head}, "html_url": "https://gh/pull/7", **merged}
+
+    def merge(self, data: Any, query: Any) -> Reply:
+        if self.merges:
+            return 405, {}, {"message": "Pull Request is not mergeable"}
+        if data["sha"] != self.head:
+            return 409, {}, {"message": "Head branch was modified. Review and try the merge again."}
+        self.merges.append(data["sha"])
+        return 200, {}, {"sha": "m1", "merged": True}
 
     def add_pull(self, data: Any, query: Any) -> Reply:
         if any(pull["head"]["ref"] == data["head"] and pull["state"] == "open" for pull in self.pulls):

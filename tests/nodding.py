@@ -80,12 +80,12 @@ def changed_kind(**fields: Any) -> None:
     KINDS["shop.order"] = replace(KINDS["shop.order"], **fields)
 
 
-def say(action: Action, by: User, verdict: str = "approve", **given: Any) -> Said:
+def say(action: Action, by: User, verdict: str = "approve", *, stepped_up: bool = False, **given: Any) -> Said:
     """Decide on what the row holds now, as a page just loaded would."""
     action = Action.objects.get(pk=action.pk)
     seen = {"digest": action.digest, "revision": action.revision, **given}
     reason = "no, thank you" if verdict == "reject" else ""
-    return decide.decide(action, by=by, verdict=verdict, **{"reason": reason, **seen})
+    return decide.decide(action, by=by, verdict=verdict, **{"reason": reason, "proof": lambda: stepped_up, **seen})
 
 
 def settle(rounds: int = 6) -> None:

@@ -139,7 +139,10 @@ def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn | None
     who.need("operate")
     letter = found(DeadLetter.objects.all(), pk=id)
     wish = body or schemas.RedriveIn.model_validate({})
-    run = redrive.redrive(letter, by=who.user, data=wish.data, from_=wish.from_, send_again=wish.send_again)
+    data = wish.data if "data" in wish.model_fields_set else redrive.UNCHANGED
+    run = redrive.redrive(
+        letter, by=who.user, data=data, from_=wish.from_, send_again=wish.send_again, reason=wish.reason
+    )
     return Status(201, schemas.RunRow.facts(run))
 
 

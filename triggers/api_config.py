@@ -3,19 +3,15 @@
 from functools import partial
 from typing import Any
 
-from django.db import transaction
 from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 
-from project.lib import clock, gate
-from project.lib.live import changed
 from project.lib.pages import listing
 from project.people.auth import Caller, caller
-from triggers import configure, refusals
+from triggers import configure, pausing, refusals, trying, upkeep
 from triggers import schemas_config as schemas
 from triggers.api import found
-from triggers.errors import NotValid
-from triggers.models import Audit, ConfigVersion, Source, Switch, Trigger
+from triggers.models import Event, Source, Trigger
 
 router = Router()
 
@@ -69,9 +65,7 @@ def change_source(request: HttpRequest, slug: str, body: schemas.SourcePatch) ->
 @router.delete("/sources/{slug}", response={204: None}, tags=["sources"])
 def archive_source(request: HttpRequest, slug: str) -> Any:
     who = may_configure(request)
-    with transaction.atomic():
-        found(Source.objects.kept().select_for_update(), slug=slug).archive(by=who.user)
-        changed("sources", id=slug)
+    upkeep.archive(found(Source.objects.kept(), slug=slug), by=who.user)
     return Status(204, None)
 
 
@@ -127,10 +121,26 @@ def change_trigger(request: HttpRequest, slug: str, body: schemas.TriggerPatch) 
 @router.delete("/triggers/{slug}", response={204: None}, tags=["triggers"])
 def archive_trigger(request: HttpRequest, slug: str) -> Any:
     who = may_configure(request)
-    with transaction.atomic():
-        found(Trigger.objects.kept().select_for_update(of=("self",)), slug=slug).archive(by=who.user)
-        changed("triggers", id=slug)
+    upkeep.archive(found(Trigger.objects.kept(), slug=slug), by=who.user)
     return Status(204, None)
+
+
+@router.post("/triggers/{slug}/test", response=schemas.TrialsOut, tags=["triggers"])
+def try_trigger(request: HttpRequest, slug: str, body: schemas.TrialIn | None = None) -> Any:
+    """What it would do with one event, or with the newest ones of its source: matches, or why not. Nothing runs."""
+    who = caller(request)
+    who.need("view")
+    trigger = found(Trigger.objects.kept(), slug=slug)
+    rule, wish = trying.rule_of_trigger(trigger), body or schemas.TrialIn.model_validate({})
+    if isinstance(wish.event, int):
+        events = [found(Event.objects.all(), pk=wish.event)]
+    elif wish.event is not None:
+        events = [trying.sample(wish.event, trigger.source)]
+    else:
+        events = trying.newest_events(trigger.source, most=wish.limit, since=wish.since)
+    payload = who.may("payloads")
+    trials = [schemas.TrialOut.of(trial, payload=payload) for trial in trying.try_on(rule, events)]
+    return {"matched": sum(trial["outcome"] == "matched" for trial in trials), "events": trials}
 
 
 @router.post("/switch", response=schemas.SwitchOut, tags=["switch"])
@@ -138,16 +148,8 @@ def switch(request: HttpRequest, body: schemas.SwitchIn) -> Any:
     """Pause or open everything, or one handler, kind or source. Decisions stay possible, nothing is lost."""
     who = caller(request)
     who.need("operate")
-    if (body.scope == "all") == bool(body.name):
-        raise NotValid("`all` has no name; a handler, kind or source has one.", field="name")
-    with transaction.atomic():
-        gate.exclusive()  # after this commit nothing starts that the switch holds back
-        now = {"paused": body.paused, "reason": body.reason, "by": who.user, "at": clock.now()}
-        row, _ = Switch.objects.update_or_create(scope=body.scope, name=body.name, defaults=now)
-        ConfigVersion.bump()
-        Audit.write("pause" if body.paused else "resume", row, by=who.user, reason=body.reason)
-        changed("home")
-    return row
+    verb = pausing.pause if body.paused else pausing.resume
+    return verb(body.scope, body.name, by=who.user, reason=body.reason)
 
 
 def may_configure(request: HttpRequest, *, secrets: bool = False) -> Caller:

@@ -8,11 +8,14 @@ from pydantic import ValidationError
 
 from project.lib import crypto
 from project.lib.live import changed
+from project.lib.problem import Problem
 from triggers import registry
 from triggers.errors import BadFilter, NotValid, NotYet, SlugTaken, Stale
 from triggers.limits import read_limits
 from triggers.matching import compile_filter, compile_pattern
 from triggers.models import Audit, ConfigVersion, Source, Trigger
+from triggers.sources.custom import parse_custom
+from triggers.sources.file import checked_watch
 from triggers.sources.schedule import parse_schedule
 from triggers.sources.verify import catalogue
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 INNER = ("/approvals", "/nightdesk", "*")  # what a trigger may listen to beside the sources
+OWN_ADDRESSES = ("new",)  # the address of the empty form: a row of that name would hide its own page
 MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
 SHORTEST_SECRET = 8  # characters
 ONE_AT_A_TIME = {"limit": 1, "when_busy": "skip", "waiting_counts": True}
@@ -39,7 +43,9 @@ def make_source(*, by: "User | None", slug: str, **fields: Any) -> Source:
 
 
 def insert_named(row: models.Model) -> None:
-    """Insert a row that is known by its slug; of two at once the second is told. Raises SlugTaken."""
+    """Insert a row that is known by its slug; of two at once the second is told. Raises SlugTaken, NotValid."""
+    if getattr(row, "slug", "") in OWN_ADDRESSES:
+        raise NotValid(f"`{getattr(row, 'slug', '')}` is taken by the desk itself; choose another.", field="slug")
     try:
         with transaction.atomic():
             row.save(force_insert=True)
@@ -68,17 +74,29 @@ def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
         raise NotYet(f"Sources of kind `{kind}` are not built yet; there are {', '.join(Source.KINDS)}.", field="kind")
     if kind == "schedule":
         parse_schedule(fields.get("config") or {})
+    if kind == "file":
+        fields["config"] = checked_watch(fields.get("config") or {})
     if fields.get("idempotency_key"):
         named("idempotency_key", compile_filter, fields["idempotency_key"])
     check_secrets(fields.get("secrets") or [], field="secrets")
     provider = fields.get("provider") or ""
-    if kind == "webhook" and provider not in catalogue():
-        raise NotValid(f"Nightdesk knows no provider `{provider}`.", field="provider", known=sorted(catalogue()))
+    if kind == "webhook":
+        fields["config"] = checked_scheme(provider, fields.get("config") or {})
     fields.setdefault("name", slug)
     fields["types"] = [
         named("types", compile_pattern, text) for text in fields.get("types") or default_types(fields, slug)
     ]
     return fields
+
+
+def checked_scheme(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a webhook source: its scheme when that is `custom`, else whatever was said. Raises NotValid."""
+    if provider == "custom":
+        return parse_custom(config).model_dump(exclude_defaults=True)
+    if provider not in catalogue():
+        known = sorted([*catalogue(), "custom"])
+        raise NotValid(f"Nightdesk knows no provider `{provider}`.", field="provider", known=known)
+    return dict(config)
 
 
 def check_secrets(secrets: list[dict[str, Any]], *, field: str) -> None:
@@ -98,11 +116,14 @@ def default_types(fields: Mapping[str, Any], slug: str) -> list[str]:
     ]
 
 
-def make_trigger(*, by: "User | None", slug: str, **fields: Any) -> Trigger:
-    """Save a new trigger. Raises NotValid, BadFilter, NotYet, SlugTaken."""
-    fields = checked_trigger(fields)
-    fields.setdefault("name", slug)
+def make_trigger(*, by: "User | None", slug: str, new_source: dict[str, Any] | None = None, **fields: Any) -> Trigger:
+    """Save a new trigger, and with it the source it listens to: both or neither.
+
+    Raises NotValid, BadFilter, NotYet, SlugTaken."""
     with transaction.atomic():
+        make_its_source(new_source, by=by)
+        fields = checked_trigger(fields)
+        fields.setdefault("name", slug)
         trigger = Trigger(slug=slug, owner=by, changed_by=by, **fields)
         insert_named(trigger)
         ConfigVersion.bump()
@@ -111,11 +132,27 @@ def make_trigger(*, by: "User | None", slug: str, **fields: Any) -> Trigger:
     return trigger
 
 
-def change_trigger(trigger: Trigger, *, by: "User | None", version: int, **fields: Any) -> Trigger:
-    """Write `fields` when `version` is still the row's. Raises Stale, NotValid, BadFilter, NotYet."""
+def make_its_source(new_source: dict[str, Any] | None, *, by: "User | None") -> None:
+    """Inside the trigger's transaction; what is refused of it says so by `of="source"`."""
+    if new_source is None:
+        return
+    try:
+        make_source(by=by, **new_source)
+    except Problem as refused:
+        refused.facts["of"] = "source"
+        raise
+
+
+def change_trigger(
+    trigger: Trigger, *, by: "User | None", version: int, new_source: dict[str, Any] | None = None, **fields: Any
+) -> Trigger:
+    """Write `fields` when `version` is still the row's, and make the source it listens to from now on: both or neither.
+
+    Raises Stale, NotValid, BadFilter, NotYet, SlugTaken."""
     with transaction.atomic():
         trigger = Trigger.objects.select_for_update(of=("self",)).get(pk=trigger.pk)
         refuse_stale(trigger.version, version)
+        make_its_source(new_source, by=by)
         before = {"source": trigger.source, "handler": trigger.handler, "config": trigger.config}
         complete = checked_trigger({**before, "limits": trigger.limits, **fields})
         written = {*fields, "filter_plan"} if "filter" in fields else set(fields)

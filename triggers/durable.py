@@ -1,6 +1,7 @@
 """What a handler is given: its event, and a memory that survives a crash."""
 
 import asyncio
+import contextvars
 import inspect
 import random
 import time
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 import tenacity
 from django.db import connection
 
+from project.lib import spans
 from triggers import registry
 from triggers.errors import NotValid, Permanent, Retry, Suspended, TimedOut
 from triggers.ingest import store_internal
@@ -84,7 +86,8 @@ class Durable:
             retry=tenacity.retry_if_not_exception_type((Permanent, Retry)) & tenacity.retry_if_exception_type(),
             reraise=True,
         )
-        result = tries(call, function, arguments, named, timeout)
+        with spans.span(f"step {name}"):
+            result = tries(call, function, arguments, named, timeout)
         took = timedelta(seconds=time.monotonic() - began)
         with self.fenced() as now:
             step = self.journal.remember(
@@ -130,7 +133,7 @@ class Durable:
                         data=data,
                         subject=subject,
                         correlationid=own.correlationid,
-                        traceparent=own.traceparent,
+                        traceparent=spans.traceparent(own),
                         hops=own.hops + 1,
                         emitted_by=self.row.pk,
                     ).pk
@@ -240,7 +243,7 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[s
         return function(*arguments, **named)
     thread = ThreadPoolExecutor(1)
     try:
-        return thread.submit(in_thread, function, arguments, named).result(timeout)
+        return thread.submit(contextvars.copy_context().run, in_thread, function, arguments, named).result(timeout)
     finally:
         thread.shutdown(wait=False)  # a call that hangs is left behind; its result counts for nothing
 

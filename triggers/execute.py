@@ -1,5 +1,6 @@
 """Advance one run as far as it goes: to its end, to a wait, or to its next try."""
 
+import logging
 import os
 import socket
 import traceback
@@ -10,7 +11,7 @@ from typing import Any
 from billiard.common import terminate_handler_fired
 from django.db import transaction
 
-from project.lib import backoff, clock
+from project.lib import backoff, clock, logs, spans
 from project.lib.live import changed
 from project.lib.states import IllegalMove
 from triggers import endings, registry, waking
@@ -33,6 +34,7 @@ from triggers.models.run import MAX_CRASHES
 from triggers.models.trigger import DEFAULT_LIMITS
 from triggers.reading import clean_text
 
+logger = logging.getLogger("nightdesk.run")
 TRACE = 20_000  # characters of a traceback that are kept
 MESSAGE = 10_000  # and of an error's own words
 OWNER = f"{socket.gethostname()}:{os.getpid()}"[:100]
@@ -48,8 +50,15 @@ def execute(run_id: int) -> bool:
         return False
     changed("runs", id=run.pk)
     timeout = run.trigger.timeout if run.trigger else float(DEFAULT_LIMITS["timeout"])  # type: ignore[arg-type]
-    with Heartbeat(run, timeout=timeout, overdue=overdue):
+    with (
+        logs.about(run=run.pk, event_id=run.event_id),
+        spans.span(f"run {run.handler}", of=run.event, run=run.pk, attempt=run.attempt, fence=run.fence) as span,
+        Heartbeat(run, timeout=timeout, overdue=overdue),
+    ):
         work(run)
+        span.set_attribute("nightdesk.status", run.status)
+        if run.status in ("retrying", "dead") and run.error:
+            spans.failed(span, run.error["type"])
     return True
 
 
@@ -68,11 +77,10 @@ def work(run: Run) -> None:
     except GivenBack:
         give_back(run)
     except (SystemExit, KeyboardInterrupt) as error:
-        if isinstance(error, SystemExit) and not terminate_handler_fired():
-            fail(durable, error)  # the handler's own exit(): given back, it would come again for ever
-            return
-        give_back(run)
-        raise
+        if isinstance(error, SystemExit) and terminate_handler_fired():
+            give_back(run)
+            raise
+        fail(durable, error)  # the handler's own: given back, it would come again for ever
     except Blocked as signal:
         difference = signal.difference
         record(durable, lambda now: block(run, difference))
@@ -133,9 +141,11 @@ def fail(durable: Durable, error: BaseException) -> None:
     limits: dict[str, Any] = run.trigger.retries if run.trigger else DEFAULT_LIMITS["retries"]  # type: ignore[assignment]
     step = clean_text(durable.current_step)[0]
     if isinstance(error, Permanent) or run.attempt > limits["max"]:
+        logger.error("%s gave up after attempt %d", run, run.attempt, exc_info=error)
         record(durable, lambda now: endings.bury(run, now, error=story, place=place, step=step))
         return
     wait = error.after if isinstance(error, Retry) else pause(run.attempt, limits)
+    logger.warning("%s failed: %s; attempt %d follows", run, type(error).__name__, run.attempt + 1)
     record(durable, lambda now: retry(run, now, wait, story))
 
 

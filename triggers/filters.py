@@ -152,12 +152,24 @@ def clause_of(text: str, node: Node) -> Clause:
     reader.walk(node, {})
     source = text[node.meta.start_pos : node.meta.end_pos]
     paths = list(dict.fromkeys(reader.paths))
+    if not paths:
+        refuse_no_answer(source)
     clause: Clause = {"text": source, "paths": [list(path) for path in paths]}
     if wanted := wanted_of(text, node):
         clause["wanted"] = wanted
         if simple := simple_of(text, node):
             clause["simple"] = simple
     return clause
+
+
+def refuse_no_answer(source: str) -> None:
+    """A clause that reads nothing is the same for every event: it must at least be a yes or a no."""
+    try:
+        value = cel.evaluate(source, {})
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise BadFilter(f"`{source}` can never be evaluated: {first_line(error)}") from error
+    if not isinstance(value, bool):
+        raise BadFilter(f"`{source}` is neither true nor false: a filter asks something, as in `event.data.n > 3`.")
 
 
 def simple_of(text: str, node: Node) -> tuple[str, str | int | bool] | None:

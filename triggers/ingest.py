@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection, transaction
 from project.lib import clock
 from project.lib.apart import apart
 from project.lib.live import changed
-from triggers import bells, routing, store, waking
+from triggers import bells, receipts, routing, store, tallies, waking
 from triggers.dialect import Cursor, Dialect, Postgres
 from triggers.envelope import Arrival
 from triggers.errors import QueueFull
@@ -89,9 +89,13 @@ def announce(members: Sequence[Member]) -> None:
     """After the commit: ring for the runs, wake who waited, tell the browsers."""
     fresh = [member for member in members if member.status != "duplicate"]
     bells.ring([run for member in fresh for run in member.runs])
+    for member in members:
+        if member.status == "duplicate":
+            tallies.note("duplicates", member.arrival.source)
     if fresh:
         waking.wake_waits([member.seq for member in fresh])
         match_stored([member.seq for member in fresh if member.route.status == routing.LATER])
+        receipts.tell([member.seq for member in fresh if member.route.status != routing.LATER])
     changed("events")
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 
 from project.lib import clock
 from triggers.errors import Blocked, CancelRequested, Fenced, GivenBack, NotJson, ResultTooLarge
@@ -57,7 +57,8 @@ class Journal:
     def look(self, *, lock: bool = False, ending: bool = False, stopping: bool = False) -> None:
         """Read whether the run is still ours, wanted and open."""
         rows = Run.objects.select_for_update(of=("self",)) if lock else Run.objects.all()
-        held = rows.filter(pk=self.run.pk, fence=self.run.fence, status=Status.RUNNING).annotate(paused=self.paused())
+        paused = Exists(Switch.objects.holding(handler=OuterRef("handler")))
+        held = rows.filter(pk=self.run.pk, fence=self.run.fence, status=Status.RUNNING).annotate(paused=paused)
         state = held.values("cancel_requested_at", "paused").first()
         if state is None:
             raise Fenced
@@ -65,10 +66,6 @@ class Journal:
             raise CancelRequested
         if state["paused"] and not (ending or stopping):
             raise GivenBack
-
-    def paused(self) -> Exists:
-        closed = Q(scope="all") | Q(scope="handler", name=OuterRef("handler"))
-        return Exists(Switch.objects.off().filter(closed))
 
     def remember(
         self,

@@ -4,14 +4,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.conf import settings
-
 from triggers.bucket import BUCKETS
 from triggers.cloudevents import read_events
 from triggers.envelope import Arrival
 from triggers.errors import BadDelivery, TooMany
 from triggers.ingest import Outcome, ingest
 from triggers.models import Source
+from triggers.sources.proof import most_of
 from triggers.sources.webhook import CREDENTIALS, refuse_type, stamp
 
 
@@ -21,7 +20,7 @@ def publish(
     """Store the events of one request as coming from `source`; `headers` has lower-case names.
 
     Raises BadDelivery (400, 413, 415; 422 with `errors: [{index, code, detail}]`), TooMany or QueueFull."""
-    most = source.max_body or settings.MAX_BODY_BYTES
+    most = most_of(source)
     if len(body) > most:
         raise BadDelivery(f"The body is over {most} bytes.", code="too_large", http=413, limit=most)
     arrivals = read_events(body, headers)

@@ -1,10 +1,11 @@
 """What people do with runs and dead letters: cancel, run again, dismiss. Every re-run is a new, linked run."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from project.lib import clock
 from project.lib.live import changed
@@ -12,11 +13,13 @@ from project.lib.states import IllegalMove
 from triggers import bells, endings, registry
 from triggers.errors import AlreadySettled, Ended, NotEnded, NotValid
 from triggers.models import Audit, DeadLetter, Event, Run, Step, Trigger
-from triggers.models.run import ENDED, Status
+from triggers.models.run import ENDED, RunQuerySet, Status
 
 if TYPE_CHECKING:
     from project.people.models import User
 
+LONGEST_REASON = 2000  # characters of why
+UNCHANGED: Any = object()  # the data stays what it was; None would be an edit to `null`
 KEPT = ("name", "kind", "seq", "status", "result_json", "error", "attempt", "started_at", "finished_at")
 
 
@@ -42,26 +45,55 @@ def rerun(
     by: "User | None",
     from_step: str | None = None,
     reason: str = "",
-    send_again: list[str] | None = None,
-    data: Any = None,
+    send_again: Sequence[str] = (),
+    data: Any = UNCHANGED,
 ) -> Run:
     """Start a new run for the same event, linked to `run`; steps before `from_step` are kept (None: none).
 
-    `send_again` names the steps whose effect may happen a second time; `data` replaces the event's data.
+    `send_again` names the steps whose effect may happen a second time; `data` takes the place of the event's.
     Raises NotEnded, or NotValid for an unknown step."""
     with transaction.atomic():
         old = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
         if not old.has_ended:
             raise NotEnded(status=old.status)
-        new = again(old, by=by, send_again=send_again or [], data=data)
+        check_names(old, send_again)
+        new = again(old, by=by, send_again=send_again, data=data)
+        edited = data is not UNCHANGED
         if from_step is not None:
-            keep_steps(old, new, from_step, compare_input=data is None)
-        Audit.write("run again", old, by=by, reason=reason, as_run=new.pk, from_step=from_step, edited=data is not None)
+            keep_steps(old, new, from_step, compare_input=not edited)
+        Audit.write("run again", old, by=by, reason=reason, as_run=new.pk, from_step=from_step, edited=edited)
     return new
 
 
-def again(old: Run, *, by: "User | None", send_again: list[str], data: Any) -> Run:
-    edited = json.dumps(data) if data is not None else old.data_json
+def kin_of(run: Run) -> RunQuerySet:
+    """The first run of its chain and all that repeat it: they work on the same event."""
+    return Run.objects.filter(Q(pk=run.origin_id) | Q(origin=run.origin_id), event_id=run.event_id)
+
+
+def check_names(run: Run, send_again: Sequence[str]) -> None:
+    """Every name is one of a step or an act of this run, or of a run it repeats. Raises NotValid naming the others."""
+    if not send_again:
+        return
+    kin = kin_of(run)
+    known = {
+        *Step.objects.filter(run__in=kin).values_list("name", flat=True),
+        *kin.values_list("acts__name", flat=True),
+    }
+    known.update(DeadLetter.objects.filter(run__in=kin).values_list("step", flat=True))  # one that failed has no row
+    unknown = [name for name in send_again if name not in known]
+    if unknown:
+        raise NotValid(f"run {run.pk} has no step “{'”, “'.join(unknown)}”", field="send_again", steps=unknown)
+
+
+def sent_by(run: Run) -> list[dict[str, Any]]:
+    """`{name, action, title}` of every act of this run, and of the runs it repeats, whose effect happened."""
+    delivered = kin_of(run).filter(acts__action__status="delivered").order_by("acts__action")
+    rows = delivered.values_list("acts__name", "acts__action", "acts__action__title").distinct()
+    return [{"name": name, "action": action, "title": title} for name, action, title in rows]
+
+
+def again(old: Run, *, by: "User | None", send_again: Sequence[str] = (), data: Any = UNCHANGED) -> Run:
+    edited = old.data_json if data is UNCHANGED else json.dumps(data, ensure_ascii=False)
     return start(
         old.event,
         old.trigger,
@@ -69,7 +101,7 @@ def again(old: Run, *, by: "User | None", send_again: list[str], data: Any) -> R
         by=by,
         rerun_of=old,
         origin=old.origin_id,
-        send_again=send_again,
+        send_again=list(send_again),
         data_json=edited,
     )
 
@@ -106,23 +138,27 @@ def keep_steps(old: Run, new: Run, from_step: str, *, compare_input: bool) -> No
 
 
 def copy(steps: Iterable[Step], run: Run, *, compare_input: bool) -> None:
-    """Write the same memory for another run; edited data changes what steps are asked with, so that is not compared."""
+    """Write the same memory for another run, without what is to be sent again; edited data changes what steps are
+    asked with, so that is not compared."""
     fields = (*KEPT, "input_hash") if compare_input else KEPT
-    Step.objects.bulk_create(Step(**{name: getattr(step, name) for name in fields}, run=run, fence=0) for step in steps)
+    kept = [step for step in steps if step.name not in run.send_again]
+    Step.objects.bulk_create(Step(**{name: getattr(step, name) for name in fields}, run=run, fence=0) for step in kept)
 
 
 def redrive(
     letter: DeadLetter,
     *,
     by: "User | None",
-    data: Any = None,
+    data: Any = UNCHANGED,
     from_: str = "failed_step",
-    send_again: list[str] | None = None,
+    send_again: Sequence[str] = (),
+    reason: str = "",
 ) -> Run:
     """Run a dead letter again, once: from its failed step (what came before is kept) or from the start.
 
-    Raises AlreadySettled when it was run again or dismissed already, NotEnded while its run is still at work, NotValid
-    when there is no run behind it."""
+    `data` takes the place of the event's, which stays as it is; `send_again` names the steps whose effect may happen
+    a second time. Raises AlreadySettled when it was run again or dismissed already, NotEnded while its run is still at
+    work, NotValid when there is no run behind it."""
     if from_ not in ("failed_step", "start"):
         raise NotValid("`from` is failed_step or start")
     if letter.run_id is None:
@@ -132,11 +168,13 @@ def redrive(
         letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
         if not old.has_ended:
             raise NotEnded(status=old.status, run=old.pk)
-        new = again(old, by=by, send_again=send_again or [], data=data)
+        check_names(old, send_again)
+        new = again(old, by=by, send_again=send_again, data=data)
+        edited = data is not UNCHANGED
         if from_ == "failed_step":
-            copy(old.steps.filter(status="done").order_by("seq"), new, compare_input=data is None)
-        settle(letter, "redrive", by=by, redriven_as=new)
-        Audit.write("redrive", letter, by=by, as_run=new.pk, from_=from_, edited=data is not None)
+            copy(old.steps.filter(status="done").order_by("seq"), new, compare_input=not edited)
+        settle(letter, "redrive", by=by, redriven_as=new, reason=reason.strip()[:LONGEST_REASON])
+        Audit.write("redrive", letter, by=by, as_run=new.pk, from_=from_, edited=edited, reason=reason)
     return new
 
 
@@ -146,7 +184,7 @@ def dismiss(letter: DeadLetter, *, by: "User | None", reason: str) -> None:
         raise NotValid("say why it may be dismissed")
     with transaction.atomic():
         letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
-        settle(letter, "dismiss", by=by, reason=reason.strip()[:2000])
+        settle(letter, "dismiss", by=by, reason=reason.strip()[:LONGEST_REASON])
         Audit.write("dismiss", letter, by=by, reason=reason)
 
 
@@ -173,7 +211,7 @@ def run_event_again(event: Event, trigger: Trigger, *, by: "User | None") -> Run
         elif before.status not in ENDED:
             raise NotEnded(status=before.status, run=before.pk)
         else:
-            run = again(before, by=by, send_again=[], data=None)
+            run = again(before, by=by)
         Audit.write("run again", event, by=by, as_run=run.pk, trigger=trigger.slug)
     return run
 
@@ -194,6 +232,6 @@ def unblock(run: Run, *, by: "User | None", choice: str) -> Run:
         else:
             raise NotValid("choose continue, restart or cancel")
         Audit.write(f"unblock: {choice}", held, by=by)
-        result = again(held, by=by, send_again=[], data=None) if choice == "restart" else held
+        result = again(held, by=by) if choice == "restart" else held
     changed("runs", id=held.pk)
     return result

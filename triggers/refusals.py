@@ -1,6 +1,7 @@
 """Deliveries that became no event of their own are kept for a while, with the reason."""
 
 import hashlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from django.db import transaction
 
 from project.lib import clock, crypto
 from project.lib.live import changed
+from triggers import tallies
 from triggers.envelope import Arrival
 from triggers.errors import BadDelivery, NotValid
 from triggers.ingest import Outcome, ingest
@@ -22,6 +24,7 @@ from triggers.sources.verify import Forged
 if TYPE_CHECKING:
     from project.people.models import User
 
+logger = logging.getLogger("nightdesk.door")
 A_SECOND = 10  # refusals one process stores; the rest is only counted
 KEPT_BODY = 64 * 1024  # bytes; of a larger body only the digest stays
 PRUNE_AFTER = 50  # refusals of one source: then its oldest go, however long the next round of retention takes
@@ -63,6 +66,8 @@ def keep(
     event: int | None = None,
 ) -> Refusal | None:
     """Store one refused delivery; None when too many came this second."""
+    if event is None:
+        tallies.note("refused", source.slug if source else "", reason)
     if not valve.opens():
         return None
     secret = {name: value for name, value in headers.items() if name in webhook.CREDENTIALS}
@@ -84,6 +89,8 @@ def keep(
         remote=remote,
         event=event,
     )
+    if event is None:
+        logger.info("Refused a delivery: %s", reason, extra={"source": refusal.slug, "answered": answered})
     key = source.pk if source else None
     stored[key] += 1
     if stored[key] % PRUNE_AFTER == 0:

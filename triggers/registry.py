@@ -37,6 +37,11 @@ class BrokenFile:
     error: str
     traceback: str = field(repr=False, default="")
 
+    @property
+    def last_line(self) -> str:
+        """Of the traceback: what was wrong, in Python's words."""
+        return (self.traceback.strip() or self.error).splitlines()[-1]
+
 
 HANDLERS: dict[str, Handler] = {}
 BROKEN: dict[str, BrokenFile] = {}

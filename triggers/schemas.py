@@ -275,9 +275,12 @@ class LetterOut(Schema):
 
 
 class RedriveIn(Strict):
+    """`data` takes the place of the event's own for the new run; left out, it stays what it was."""
+
     data: Any = None
     from_: Literal["failed_step", "start"] = Field("failed_step", alias="from")
     send_again: list[str] = []
+    reason: str = Field("", max_length=2000)
 
 
 class DismissIn(Strict):

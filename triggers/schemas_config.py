@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Literal
 from ninja import Schema
 from pydantic import Field
 
-from project.lib.pages import Filters, Instant, Words
+from project.lib.pages import Filters, Instant, Number, Words
 from project.lib.schema import Moment
-from triggers.models import Refusal, Source, Trigger
+from triggers.models import Refusal, Source, Trigger, Watch
 from triggers.models.run import ENDED
 from triggers.schemas import Name, Slug, Strict
+from triggers.trying import TRIED, Trial
 
 MOST_COUNTED = 10_000  # rows of one trigger that its health counts
 
@@ -60,6 +61,23 @@ class SourceFilters(Filters):
     provider: Words = []
 
 
+class WatchOut(Schema):
+    """How a file source is doing."""
+
+    status: str
+    mode: str
+    files: int
+    since: Moment | None
+    looked_at: Moment | None
+    recovered: int
+    detail: str
+
+    @classmethod
+    def of(cls, source: Source) -> dict[str, Any] | None:
+        row = Watch.objects.filter(source=source).first() if source.kind == "file" else None
+        return {name: getattr(row, name) for name in cls.model_fields} if row else None
+
+
 class SourceOut(Schema):
     slug: str
     name: str
@@ -82,11 +100,12 @@ class SourceOut(Schema):
     next_fire_at: Moment | None
     fires: int
     misses: int
+    health: WatchOut | None = None
 
     @classmethod
     def of(cls, source: Source) -> dict[str, Any]:
-        facts = {name: getattr(source, name) for name in set(cls.model_fields) - {"secrets"}}
-        return {**facts, "secrets": source.secret_hints}
+        facts = {name: getattr(source, name) for name in set(cls.model_fields) - {"secrets", "health"}}
+        return {**facts, "secrets": source.secret_hints, "health": WatchOut.of(source)}
 
 
 class RefusalFilters(Filters):
@@ -195,6 +214,40 @@ def health_of(trigger: Trigger) -> dict[str, Any]:
     most = 1000  # until flow control gives a trigger a limit of its own
     share = round(queued / most, 3)
     return {"queue_size": queued, "max_size": most, "utilization": share, "dropped": 0, "processed": processed}
+
+
+class TrialIn(Strict):
+    """`event`: the number of a stored one, or a CloudEvents object that did not happen. Without it the newest events
+    of the trigger's source, received `since` then."""
+
+    event: Number | dict[str, Any] | None = None
+    since: Instant | None = None
+    limit: int = Field(TRIED, ge=1, le=200)
+
+
+class TrialOut(Schema):
+    """`seq` is null for an event that did not happen; `detail` quotes the payload and is hidden with it."""
+
+    seq: int | None
+    type: str
+    outcome: Literal["matched", "not_matched", "could_not_evaluate"]
+    clause: str
+    detail: str | None = None
+
+    @classmethod
+    def of(cls, trial: Trial, *, payload: bool) -> dict[str, Any]:
+        event, verdict = trial.event, trial.verdict
+        told = {"seq": getattr(event, "pk", None), "type": event.type}
+        return told | {
+            "outcome": verdict.outcome,
+            "clause": verdict.clause,
+            "detail": verdict.detail if payload or not verdict.clause else None,
+        }
+
+
+class TrialsOut(Schema):
+    matched: int
+    events: list[TrialOut]
 
 
 # --- switch ---

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.db import DatabaseError
 
 from project.lib.live import changed
-from triggers import bells, refusals, uses, waking
+from triggers import bells, receipts, refusals, tallies, uses, waking
 from triggers.ingest import Outcome, match_stored
 from triggers.models import Source
 from triggers.routing import LATER
@@ -55,6 +55,8 @@ class Teller:
 
     def take(self, fresh: list[Member], repeats: list[Repeat]) -> None:
         self.fresh += [told_of(member) for member in fresh[: MOST - len(self.fresh)]]
+        for repeat in repeats:
+            tallies.note("duplicates", repeat.slug)
         self.repeats += repeats[: REPEATS - len(self.repeats)]
         self.start()
 
@@ -96,6 +98,7 @@ def tell(fresh: list[Told], repeats: list[Repeat]) -> None:
                 body=repeat.body,
                 remote=repeat.remote,
             )
+        receipts.tell([told.seq for told in fresh if not told.later])  # the others when they are matched
         uses.flush()
         changed("events")
     except DatabaseError as error:

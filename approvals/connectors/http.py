@@ -1,13 +1,18 @@
-"""`http.request`: any web address, with the action's key as `Idempotency-Key`."""
+"""`http.request`: any web address, with the action's key as `Idempotency-Key`.
+
+The credentials of a connection go to the hosts it names and nowhere else: an address is an argument, so a handler that
+was talked into another one must not carry them there.
+"""
 
 import json as jsonlib
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from approvals.connectors.answers import attempt, judge
+from approvals.errors import NotValid
 from approvals.kinds import CALL_TIMEOUT, Arguments, Far, Kind, Result, register
 from approvals.tiers import Tier
 from project.lib.egress import Session
@@ -37,6 +42,7 @@ class HttpRequest(Arguments):
             raise ValueError("must be an http or https address")
         if parts.username or parts.password:
             raise ValueError("may not carry a user name or password")
+        origin(f"{parts.scheme}://{parts.netloc}")
         return url
 
     @field_validator("headers")
@@ -63,8 +69,32 @@ def header_safe(key: str) -> str:
     return quote(key, safe="!\"#$&'()*+,-./:;<=>?@[]^_`{|}~ ")
 
 
+def origin(text: str) -> str:
+    """`https://host:port` of an address or an entry of `hosts`; an entry without a scheme means https.
+
+    Raises ValueError for what is neither."""
+    parts = urlsplit(text if "://" in text else f"https://{text}")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise ValueError("a host is written host, host:port or https://host")
+    return f"{parts.scheme}://{parts.hostname.rstrip('.')}:{parts.port or {'http': 80, 'https': 443}[parts.scheme]}"
+
+
+def stays_home(config: dict[str, Any], has_secrets: bool, asked: HttpRequest) -> None:
+    """Raises NotValid when the connection does not lead to that host."""
+    hosts = config.get("hosts") or []
+    if not hosts and not has_secrets:
+        return
+    parts = urlsplit(asked.url)
+    if origin(f"{parts.scheme}://{parts.netloc}") not in [origin(entry) for entry in hosts]:
+        named = ", ".join(hosts) or "none; add it there"
+        raise NotValid(f"this connection does not lead to {asked.host} (its hosts: {named})", field="url")
+
+
 def deliver(far: Far, asked: HttpRequest, key: str) -> Result:
-    headers = {**asked.headers, **{name: str(value) for name, value in far.secrets.items()}}
+    stays_home(far.config, bool(far.secrets), asked)
+    own = {name.lower() for name in far.secrets}
+    headers = {name: value for name, value in asked.headers.items() if name.lower() not in own}
+    headers |= {name: str(value) for name, value in far.secrets.items()}
     headers["Idempotency-Key"] = header_safe(key)
     content = None if asked.body is None else asked.body.encode()
     with Session(min(far.timeout, timedelta(seconds=asked.timeout)), max_answer=KEPT_BODY) as http:
@@ -104,6 +134,7 @@ HTTP_REQUEST = register(
         tier=Tier.MEDIUM,
         safety="keyed",
         hides=True,
+        fits=stays_home,
         arguments=HttpRequest,
         deliver=deliver,
         title=lambda asked: f"{asked.method.capitalize()} to {asked.host}",

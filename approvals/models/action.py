@@ -42,6 +42,8 @@ SETTLED = (
 )
 HOLDS_KEY = (Status.AWAITING, Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 HOLDS = (Q(status__in=HOLDS_KEY) | Q(keeps_key=True)) & Q(gave_key_up=False)
+LONG = ("canonical", "sealed_arguments", "result_json", "evidence", "error")
+OF_RUN = ("result_json", "data_json", "error")
 DONE_OR_UNDER_WAY = (Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 
 
@@ -88,8 +90,18 @@ class ActionQuerySet(models.QuerySet["Action"]):
         """Delivering, yet nobody reported within the lease."""
         return self.filter(status=Status.DELIVERING, leased_until__lt=now)
 
+    def for_lists(self) -> "ActionQuerySet":
+        """Without the texts that only the action's own page shows."""
+        return self.select_related("connection", "run", "requested_by").defer(
+            *LONG, *(f"run__{name}" for name in OF_RUN)
+        )
+
+    def for_tables(self) -> "ActionQuerySet":
+        """The same with the arguments."""
+        return self.defer(None).select_related("connection", "requested_by").defer(*LONG[1:])
+
     def for_pages(self) -> "ActionQuerySet":
-        return self.select_related("connection", "run", "run__event", "run__trigger", "requested_by")
+        return self.select_related("connection", "run", "run__event", "run__trigger", "requested_by", "ended_by")
 
 
 class Action(Stateful):
@@ -200,6 +212,7 @@ class Action(Stateful):
         indexes = [
             models.Index(fields=["status", "expires_at"], name="actions_by_status"),
             models.Index(fields=["not_before"], condition=Q(status__in=["approved", "unknown"]), name="actions_due"),
+            models.Index(fields=["settled_at"], condition=Q(settled_at__isnull=False), name="actions_by_end"),
             models.Index(fields=["kind", "key"], name="actions_of_a_key"),
             models.Index(fields=["kind", "-id"], name="actions_of_a_kind"),
         ]
@@ -249,8 +262,11 @@ class Action(Stateful):
         return bool(self.connection and self.connection.practice)
 
     def asked_by(self, user: "User") -> bool:
-        """Whether `user` is in the chain of those who asked for it."""
-        return user.pk in self.requester_chain
+        """Whether `user` is in the chain of those who asked for it; on high also who edited it."""
+        return user.pk in self.requester_chain or (self.tier == Tier.HIGH and self.edited_by(user))
+
+    def edited_by(self, user: "User") -> bool:
+        return self.decisions.filter(by=user, verdict="edit").exists()
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One person's yes or no about one revision, never edited."""
+"""What one person said about one revision: yes, no, or an edit that made the next one. Never changed afterwards."""
 
 from django.conf import settings
 from django.db import models
@@ -12,10 +12,13 @@ class Decision(models.Model):
 
     action = models.ForeignKey(Action, models.PROTECT, related_name="decisions")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
-    verdict = models.CharField(max_length=8)  # approve, reject
+    verdict = models.CharField(max_length=8)  # approve, reject, edit
     digest = models.CharField(max_length=80)
     revision = models.PositiveIntegerField()
     reason = models.TextField(blank=True, default="")
+    answer_json = models.TextField(null=True)  # noqa: DJ001 -- None: no question was answered
+    before = models.TextField(blank=True, default="")  # of an edit: the canonical text that was on the screen
+    after = models.TextField(blank=True, default="")  # and the one that was made of it
     channel = models.CharField(max_length=16, default="page")  # page, api
     stepped_up = models.BooleanField(default=False)
     on_high = models.BooleanField(default=False)
@@ -24,7 +27,10 @@ class Decision(models.Model):
     class Meta:
         constraints = [
             UniqueConstraint(fields=["action", "revision", "by", "verdict"], name="one_say_per_person_and_revision"),
-            CheckConstraint(condition=Q(verdict__in=["approve", "reject"]), name="a_verdict_is_yes_or_no"),
+            CheckConstraint(
+                condition=Q(verdict__in=["approve", "reject"]) | (Q(verdict="edit") & ~Q(before="") & ~Q(after="")),
+                name="a_verdict_is_yes_no_or_an_edit",
+            ),
             CheckConstraint(
                 condition=~Q(verdict="approve", on_high=True) | Q(stepped_up=True),
                 name="high_needs_a_fresh_sign_in",

@@ -27,6 +27,7 @@ import httpcore
 import httpx
 from django.conf import settings
 
+from project.lib import spans
 from project.lib.addresses import AllowList, IPAddress, is_public, port_is_usual, read_address
 
 BUDGET = timedelta(seconds=30)  # for everything one session does
@@ -109,7 +110,7 @@ class Session:
     ) -> None:
         self.guard = Guard(AllowList(settings.EGRESS_ALLOW if allow is None else allow), resolver or system_resolver)
         self.max_answer = max_answer
-        _trust()  # reading the authorities for the first time is no part of the budget
+        trust()  # reading the authorities for the first time is no part of the budget
         self.deadline = Deadline(budget)
         self.client = httpx.Client(
             transport=_Transport(self.guard, self.deadline),
@@ -140,9 +141,10 @@ class Session:
 
         Raises Forbidden, Unsendable, Unreachable (nothing was sent in these three) and NoAnswer.
         """
+        sent = {**(headers or {}), **spans.headers(headers or {})}
         try:
             request = self.client.build_request(
-                method, url, headers=headers, params=params, json=json, content=content, timeout=None
+                method, url, headers=sent, params=params, json=json, content=content, timeout=None
             )
         except (httpx.InvalidURL, ValueError, TypeError):  # UnicodeError is a ValueError; their text holds the value
             raise Unsendable(f"{method}: the address, a header or the body cannot be sent") from None
@@ -201,9 +203,13 @@ def check_url(url: str, *, allow: Iterable[str] | None = None, resolver: Resolve
 class Guard:
     """Which addresses may be called, and which of a name's addresses a connection goes to."""
 
-    def __init__(self, allow: AllowList, resolver: Resolver) -> None:
+    def __init__(
+        self, allow: AllowList, resolver: Resolver, usual: Callable[[int], bool] = port_is_usual, trade: str = "web"
+    ) -> None:
         self.allow = allow
         self.resolver = resolver
+        self.usual = usual
+        self.trade = trade  # what the usual ports are for
 
     def check_url(self, url: httpx.URL) -> None:
         if url.scheme not in ("http", "https"):
@@ -215,8 +221,8 @@ class Guard:
 
     def addresses(self, host: str, port: int) -> list[str]:
         """All addresses of `host`, each of them allowed. Raises Forbidden, Unreachable."""
-        if not port_is_usual(port) and not self.allow.names(host, port):
-            raise Forbidden(f"port {port} is not a web port; EGRESS_ALLOW can name it")
+        if not self.usual(port) and not self.allow.names(host, port):
+            raise Forbidden(f"port {port} is not a {self.trade} port; EGRESS_ALLOW can name it")
         answers = self.resolver(host, port)
         for answer in answers:
             self._check(host, port, read_address(answer))
@@ -318,15 +324,15 @@ class _Network(httpcore.SyncBackend):
 
 
 @cache
-def _trust() -> ssl.SSLContext:
+def trust() -> ssl.SSLContext:
     """The usual authorities, or those of SSL_CERT_FILE / SSL_CERT_DIR (a company's own)."""
     return httpx.create_ssl_context()
 
 
 class _Transport(httpx.HTTPTransport):
     def __init__(self, guard: Guard, deadline: Deadline) -> None:
-        super().__init__(verify=_trust(), trust_env=False)
-        self._pool = httpcore.ConnectionPool(ssl_context=_trust(), network_backend=_Network(guard, deadline))
+        super().__init__(verify=trust(), trust_env=False)
+        self._pool = httpcore.ConnectionPool(ssl_context=trust(), network_backend=_Network(guard, deadline))
 
 
 def _inflate(raw: bytes, encoding: str, cap: int) -> tuple[bytes, bool]:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from project.lib.problem import Problem
 from project.lib.table import by_number, csv_answer
+from project.lib.text import is_storable
 
 
 class BadCursor(Problem):
@@ -41,8 +42,8 @@ def moment(value: Any) -> Any:
 
 
 def word(value: Any) -> Any:
-    if isinstance(value, str) and "\x00" in value:
-        raise ValueError("NUL is no character of a filter")
+    if isinstance(value, str) and not is_storable(value):
+        raise ValueError("NUL and half a surrogate pair are no characters of a filter")
     return value
 
 

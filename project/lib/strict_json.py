@@ -5,6 +5,7 @@ import math
 from typing import Any, NoReturn
 
 from project.lib.problem import Problem
+from project.lib.text import is_storable
 
 DEEPEST = 128  # levels
 
@@ -20,6 +21,8 @@ def loads(body: bytes) -> Any:
     """Raises NotParsable for what is no JSON, for NaN, NUL, lone surrogates and anything nested over 128 levels."""
     try:
         value = json.loads(body, parse_constant=refuse_constant)
+    except json.JSONDecodeError as error:
+        raise NotParsable(f"The body is not JSON: {error}", line=error.lineno, column=error.colno) from error
     except (ValueError, RecursionError) as error:
         raise NotParsable(f"The body is not JSON: {error}") from error
     refuse_unstorable(value, 0)
@@ -48,5 +51,5 @@ def refuse_unstorable(value: Any, depth: int) -> None:
 
 def refuse_text(text: str) -> None:
     """No database of ours stores NUL, and a lone surrogate cannot be written as UTF-8."""
-    if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if not is_storable(text):
         raise NotParsable("The body holds a NUL character or half a surrogate pair.")

@@ -1,8 +1,20 @@
-"""Times in words, for sentences."""
+"""Texts: what every database can hold, and times in words for sentences."""
 
+import re
 from datetime import datetime
 
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses NUL, UTF-8 the halves of a surrogate pair
+REPLACED = "\ufffd"  # stands for each of them
+
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+def is_storable(text: str) -> bool:
+    return not UNSTORABLE.search(text)
+
+
+def made_storable(text: str) -> str:
+    return UNSTORABLE.sub(REPLACED, text)
 
 
 def span(seconds: float) -> str:

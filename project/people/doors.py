@@ -1,6 +1,5 @@
 """Who may pass: abilities on views, and the fresh sign-in that is good for five minutes and one decision."""
 
-import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -11,11 +10,9 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from project.people.models import User
+from project.people.models import Proof, ProofQuerySet, User
 from project.people.roles import can
 
-FRESH_FOR = 300  # seconds a step-up is good for
-MARK = "stepped_up_at"  # in the session: seconds since 1970 by this server's clock
 ROLE_OF = {"payloads": "operator", "operate": "operator", "decide": "reviewer", "configure": "admin", "view": "viewer"}
 
 View = Callable[..., HttpResponseBase]
@@ -44,18 +41,24 @@ def who(request: HttpRequest) -> User:
 
 def step_up(request: HttpRequest) -> None:
     """Note that the person has just proved again who they are."""
-    request.session[MARK] = time.time()
+    if request.session.session_key is None:
+        request.session.save()
+    Proof.objects.all().give(who(request), str(request.session.session_key))
 
 
 def is_fresh(request: HttpRequest) -> bool:
     """Whether the last proof is younger than five minutes and not used up."""
-    mark = request.session.get(MARK)
-    return isinstance(mark, (int, float)) and 0 <= time.time() - mark < FRESH_FOR
+    return proofs(request).exists()
 
 
-def use_up(request: HttpRequest) -> None:
-    """One decision, one proof."""
-    request.session.pop(MARK, None)
+def use_up(request: HttpRequest) -> bool:
+    """Take the proof, inside the transaction of what needs it; False when there is none, or somebody just took it."""
+    return bool(proofs(request).delete()[0])
+
+
+def proofs(request: HttpRequest) -> ProofQuerySet:
+    key = request.session.session_key
+    return Proof.objects.all().fresh(who(request), key) if key else Proof.objects.none()
 
 
 def to_step_up(page: str) -> HttpResponseRedirect:

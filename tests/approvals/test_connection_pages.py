@@ -3,8 +3,10 @@
 import pytest
 from django.urls import reverse
 
+from approvals.connection_systems import FORMS, SYSTEMS
+from approvals.kinds import KINDS
 from approvals.models import Connection
-from project.lib import clock
+from project.lib import clock, crypto
 from tests import builders
 from triggers.models import Audit
 
@@ -75,8 +77,76 @@ def test_headers_are_read_line_by_line(fresh):
     page = reverse("connection-new")
     bad = fresh.post(page, {"system": "http", "slug": "crm", "headers": "no colon here"})
     assert bad.context["form"].errors["headers"]
-    fresh.post(page, {"system": "http", "slug": "crm", "headers": "Authorization: Bearer abc\nX-Team: night: desk"})
-    assert Connection.objects.get(slug="crm").secrets == {"Authorization": "Bearer abc", "X-Team": "night: desk"}
+    headers = {
+        "headers": "Authorization: Bearer abc\nX-Team: night: desk",
+        "hosts": "api.example.org, crm.example:8443",
+    }
+    fresh.post(page, {"system": "http", "slug": "crm", **headers})
+    row = Connection.objects.get(slug="crm")
+    assert row.secrets == {"Authorization": "Bearer abc", "X-Team": "night: desk"}
+    assert row.config == {"hosts": ["api.example.org", "crm.example:8443"]}
+
+
+def test_headers_without_hosts_are_refused_also_later(fresh):
+    page = reverse("connection-new")
+    bad = fresh.post(page, {"system": "http", "slug": "crm", "headers": "Authorization: Bearer abc"})
+    assert bad.context["form"].errors["hosts"]
+    row = builders.connection("http", slug="crm", sealed_secrets=crypto.seal({"X-Key": "abc"}), config={"hosts": ["x"]})
+    bad = fresh.post(reverse("connection-edit", args=["crm"]), {"version": row.version, "hosts": ""})
+    assert bad.context["form"].errors["hosts"]
+
+
+SMTP = {"system": "smtp", "slug": "post", "host": "smtp.invalid", "sender": "desk@example.org", "security": "starttls"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({**SMTP, "host": "127.0.0.1"}, "host"),
+        ({**SMTP, "host": ""}, "host"),
+        ({**SMTP, "sender": "Desk <desk@example.org>"}, "sender"),
+        ({**SMTP, "security": "none", "username": "desk", "password": "x"}, "security"),
+        ({"system": "slack", "slug": "s"}, "webhook_url"),
+        ({"system": "slack", "slug": "s", "token": "xoxb-1"}, "channel"),
+        ({"system": "feishu", "slug": "f", "webhook_url": "http://127.0.0.1/hook"}, "webhook_url"),
+        ({"system": "feishu", "slug": "f", "secret": "x"}, "webhook_url"),
+        ({"system": "wecom", "slug": "w"}, "webhook_url"),
+        ({"system": "stripe", "slug": "p"}, "key"),
+    ],
+)
+def test_what_would_fail_at_night_is_refused_when_it_is_saved(fresh, fields, wrong):
+    answer = fresh.post(reverse("connection-new"), fields)
+    assert answer.status_code == 422
+    assert list(answer.context["form"].errors) == [wrong]
+
+
+def test_every_system_has_a_form_that_stores_its_secrets_sealed(fresh):
+    hook = {"webhook_url": f"https://hooks.invalid/{TOKEN}"}
+    fresh.post(reverse("connection-new"), {**SMTP, "port": "2525", "username": "desk", "password": TOKEN})
+    fresh.post(reverse("connection-new"), {"system": "slack", "slug": "s", "token": TOKEN, "channel": "C1"})
+    fresh.post(reverse("connection-new"), {"system": "feishu", "slug": "f", "secret": TOKEN, **hook})
+    fresh.post(reverse("connection-new"), {"system": "wecom", "slug": "w", **hook})
+    fresh.post(reverse("connection-new"), {"system": "stripe", "slug": "p", "key": TOKEN})
+    rows = {row.slug: row for row in Connection.objects.all()}
+    mail = {"host": "smtp.invalid", "port": 2525, "security": "starttls", "username": "desk"}
+    assert rows["post"].config == {**mail, "sender": "desk@example.org"}
+    assert rows["post"].secrets == {"password": TOKEN}
+    assert (rows["s"].config, rows["s"].secrets) == ({"channel": "C1"}, {"token": TOKEN})
+    assert (rows["f"].secrets, rows["w"].secrets) == ({**hook, "secret": TOKEN}, hook)
+    assert rows["p"].secrets == {"key": TOKEN}
+    for slug in rows:
+        assert TOKEN not in fresh.get(reverse("connection-edit", args=[slug])).content.decode()
+
+
+def test_one_of_two_secrets_typed_anew_leaves_the_other(fresh):
+    hook = f"https://hooks.invalid/{TOKEN}"
+    fresh.post(reverse("connection-new"), {"system": "feishu", "slug": "f", "webhook_url": hook, "secret": "old"})
+    fresh.post(reverse("connection-edit", args=["f"]), {"version": "1", "secret": "new"})
+    assert Connection.objects.get(slug="f").secrets == {"webhook_url": hook, "secret": "new"}
+
+
+def test_each_kind_has_a_form_for_its_connection():
+    assert {kind.system for kind in KINDS.values()} - {""} == set(FORMS) == set(SYSTEMS)
 
 
 def test_a_taken_name_is_said(fresh):

@@ -8,6 +8,7 @@ from django.test import override_settings
 
 from approvals import kinds
 from approvals.connectors.github import branch, marker
+from approvals.connectors.http import stays_home
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
 from approvals.kinds import KINDS, Far
 from tests.github import FakeGitHub
@@ -171,7 +172,8 @@ class TestPullRequest:
 class TestHttpRequest:
     def call(self, far: Recorder, key: str = KEY, **arguments) -> dict:
         kind = KINDS["http.request"]
-        return kind.deliver(Far("x", {}, {"Authorization": "Bearer SECRET-123"}, PATIENT), kind.read(arguments), key)
+        crm = Far("crm", {"hosts": [far.url]}, {"Authorization": "Bearer SECRET-123"}, PATIENT)
+        return kind.deliver(crm, kind.read(arguments), key)
 
     def test_sends_the_key_and_the_credentials_of_the_connection(self, far):
         far.next((201, {}, {"ok": True}))
@@ -210,6 +212,35 @@ class TestHttpRequest:
     def test_what_makes_no_sense_is_refused_before_anybody_is_asked(self, arguments):
         with pytest.raises(NotValid):
             KINDS["http.request"].read(arguments)
+
+    def test_a_header_of_the_connection_stands_for_the_argument_s(self, far):
+        far.next((200, {}, {}))
+        self.call(far, url=far.url, headers={"authorization": "mine"})
+        assert far.seen[0].headers["authorization"] == "Bearer SECRET-123"
+
+    @pytest.mark.parametrize(
+        ("hosts", "url"),
+        [
+            ([], "https://api.example.org/"),
+            (["api.example.org"], "https://api.example.org.evil.example/"),
+            (["api.example.org"], "http://api.example.org/"),
+            (["api.example.org"], "https://api.example.org:8443/"),
+            (["http://api.example.org"], "https://api.example.org/"),
+        ],
+    )
+    def test_credentials_go_nowhere_but_to_the_hosts_of_the_connection(self, hosts, url):
+        kind = KINDS["http.request"]
+        with pytest.raises(NotValid) as refusal:
+            kind.deliver(Far("crm", {"hosts": hosts}, {"X-Key": "SECRET-123"}), kind.read({"url": url}), KEY)
+        assert "does not lead to api.example.org" in refusal.value.detail
+
+    @pytest.mark.parametrize("entry", ["API.example.org", "api.example.org:443", "https://api.example.org/v1"])
+    def test_a_host_may_be_written_in_several_ways(self, entry):
+        asked = KINDS["http.request"].read({"url": "https://Api.Example.org./v1/x"})
+        stays_home({"hosts": [entry]}, True, asked)
+
+    def test_without_credentials_a_connection_without_hosts_leads_anywhere(self):
+        stays_home({}, False, KINDS["http.request"].read({"url": "https://anywhere.example/"}))
 
     def test_the_inside_of_the_network_is_refused_for_good(self, far):
         with override_settings(EGRESS_ALLOW=[]), pytest.raises(Refused):
@@ -269,5 +300,13 @@ def test_the_catalogue_is_what_the_docs_list():
             "github.create_pr": ("medium", "probe"),
             "http.request": ("medium", "keyed"),
             "notify.send": ("low", "unsafe"),
+            "email.send": ("medium", "unsafe"),
+            "event.publish": ("low", "keyed"),
+            "feishu.post": ("low", "unsafe"),
+            "github.merge": ("high", "probe"),
+            "human.question": ("medium", "keyed"),
+            "slack.post": ("low", "unsafe"),
+            "stripe.refund": ("high", "keyed"),
+            "wecom.post": ("low", "unsafe"),
         }.items()
     )

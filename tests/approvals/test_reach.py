@@ -4,7 +4,7 @@ import pytest
 from django.test import override_settings
 
 from approvals.errors import NotValid
-from approvals.reach import check_address
+from approvals.reach import check_config
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from approvals.reach import check_address
 )
 def test_an_inner_address_is_refused(url):
     with pytest.raises(NotValid) as refusal:
-        check_address({"api_url": url})
+        check_config({"api_url": url})
     assert refusal.value.facts == {"field": "api_url"}
     assert url not in refusal.value.detail
 
@@ -20,11 +20,29 @@ def test_an_inner_address_is_refused(url):
 def test_what_the_operator_named_is_allowed():
     address = {"api_url": "http://127.0.0.1:9000"}
     with pytest.raises(NotValid):
-        check_address(address)
+        check_config(address)
     with override_settings(EGRESS_ALLOW=["127.0.0.1"]):
-        check_address(address)
+        check_config(address)
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"host": "127.0.0.1", "port": 587}, "host"),
+        ({"host": "smtp.example.org", "port": 22}, "host"),
+        ({"host": "smtp.example.org", "port": "many"}, "host"),
+        ({"hosts": ["ftp://x"]}, "hosts"),
+        ({"hosts": ["u:p@x"]}, "hosts"),
+        ({"hosts": [7]}, "hosts"),
+        ({"hosts": 7}, "hosts"),
+    ],
+)
+def test_a_mail_server_and_the_hosts_of_credentials_are_looked_at_too(config, field):
+    with pytest.raises(NotValid) as refusal:
+        check_config(config)
+    assert refusal.value.facts == {"field": field}
 
 
 @pytest.mark.parametrize("config", [None, {}, {"api_url": ""}, {"api_url": "https://ghe.invalid/api/v3"}])
 def test_no_address_and_an_unknown_name_are_taken(config):
-    check_address(config)
+    check_config(config)

@@ -13,7 +13,8 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 PATIENCE = 60_000  # ms; a liveness limit on a machine that does much else
 SIZES = {"desk": (1440, 900), "phone": (390, 844), "small": (320, 640)}
-EXPECTED = ("409 (Conflict)", "ERR_CONNECTION_RE", "WebSocket connection")  # what a test provokes
+REFUSED = ("409 (Conflict)", "412 (Precondition Failed)", "422 (Unprocessable Entity)")
+EXPECTED = (*REFUSED, "ERR_CONNECTION_RE", "WebSocket connection")  # what a test provokes
 
 
 @pytest.fixture(scope="module")

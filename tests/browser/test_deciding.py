@@ -91,9 +91,15 @@ def test_reject_goes_to_the_note_first(shop, opens):
     ben = live(opens("ben", f"/approvals?sel={action}"))
     ben.wait_for_timeout(600)
     ben.keyboard.press("r")
-    expect(ben.locator("[name=reason]")).to_be_focused()
+    note = ben.locator("[name=reason]")
+    expect(note).to_be_focused()
     ben.click("button[value=reject]")
+    assert note.evaluate("field => field.validationMessage") == "Write a note first: the agent reads it."
+    note.type("already fixed")
     assert status(shop, action) == "awaiting"
+    ben.click("button[value=reject]")
+    shop.until(lambda: status(shop, action) == "rejected")
+    assert shop.rows("SELECT reason FROM approvals_decision WHERE action_id = ?", action) == [("already fixed",)]
 
 
 def test_everything_works_without_javascript(shop, opens):
@@ -132,7 +138,8 @@ def test_hostile_text_that_arrives_live_stays_text(shop, opens):
 def test_pages_are_accessible(size, scheme, shop, opens):
     action = ask(shop)
     ben = opens("ben", "/", size=size, scheme=scheme, bypass_csp=True)
-    for page in ("/", "/approvals", f"/actions/{action}", "/practice", "/settings", "/events", "/runs", "/triggers"):
+    mine = ("/approvals", f"/actions/{action}", f"/actions/{action}/edit", "/actions", "/audit", "/practice")
+    for page in ("/", *mine, "/settings", "/events", "/runs", "/triggers"):
         ben.goto(page)
         found = Axe().run(ben, options={"runOnly": RULES}).response["violations"]
         assert [(page, each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in found] == []

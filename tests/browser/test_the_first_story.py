@@ -65,7 +65,8 @@ def test_what_gave_up_is_found_and_run_again_from_the_browser(shop, opens):
     shop.manage("ring", "github-fails")
     expect(home.locator("#rail .count.fail")).to_have_text("1")
     home.click("#rail >> text=Dead letters")
-    expect(home.locator("main")).to_contain_text("1")
+    expect(home.locator("#letters tbody tr")).to_have_count(1)
+    expect(home.locator("#letters tbody tr")).to_contain_text("triage-issue")
     runs = shop.count("triggers_run")
     letter = shop.rows("SELECT id FROM triggers_deadletter WHERE status = 'open'")[0][0]
     home.goto(f"/dead-letters/{letter}")

@@ -84,6 +84,31 @@ def test_a_decision_without_what_was_seen_is_about_something_else(
     assert refusal(sign_in(ben).post(path, body, content_type="application/json")) == (412, "changed")
 
 
+@pytest.mark.parametrize("odd", [{"verdikt": "approve"}, {"revision": True}, {"revision": "1"}, {"revision": 1.0}])
+def test_what_a_decision_does_not_know_is_a_mistake_not_a_wish(ann: User, ben: User, sign_in: SignIn, odd: Any) -> None:
+    action = builders.action(by=ann)
+    answer = say(sign_in(ben), action, **odd)
+    assert refusal(answer) == (422, "not_valid")
+    assert answer.json()["field"] == next(iter(odd))
+    action.refresh_from_db()
+    assert (action.status, action.decisions.count()) == ("awaiting", 0)
+
+
+def test_an_edit_answers_with_the_revision_it_made(ann: User, ben: User, sign_in: SignIn) -> None:
+    given = {"repo": "acme/shop", "base": "main", "title": "Fix", "files": [{"path": "a.txt", "content": "a"}]}
+    action = builders.action(by=ann, connection=builders.connection(), arguments=given)
+    wrong = say(sign_in(ben), action, arguments={**given, "files": []})
+    assert (refusal(wrong), wrong.json()["field"]) == ((422, "not_valid"), "files")
+    said = say(sign_in(ben), action, arguments={**given, "title": "Mend"})
+    assert (said.status_code, said.json()["revision"], said.json()["status"]) == (201, 2, "approved")
+    assert said.json()["digest"] != action.digest
+    assert say(sign_in(ben), action, arguments={**given, "title": "Mend"}).status_code == 200
+    told = sign_in(ben).get(f"{API}/actions/{action.pk}").json()
+    assert told["arguments"]["title"] == "Mend"
+    assert [(each["verdict"], each["revision"]) for each in told["decisions"]] == [("edit", 1), ("approve", 2)]
+    assert told["requester_chain"] == [ann.pk, ben.pk]
+
+
 def test_high_needs_the_password_again_and_uses_it_up(ann: User, ben: User, sign_in: SignIn) -> None:
     client = sign_in(ben)
     first, second = builders.action(by=ann, tier="high"), builders.action(by=ann, tier="high")

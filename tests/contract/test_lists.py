@@ -183,7 +183,7 @@ def table(client: Client, name: str, **query: Any) -> list[dict[str, str]]:
 def test_every_list_is_also_a_table(client: Client, world: Any, name: str) -> None:
     items, rows = page(client, name)["items"], table(client, name)
     assert len(rows) == len(items) >= 1
-    assert set(rows[0]) == set(items[0])
+    assert set(rows[0]) - {"arguments"} == set(items[0])
     assert page(client, name, format="json")["items"] == items
     assert client.get(f"{API}/{name}?format=xml").json()["code"] == "bad_value"
 

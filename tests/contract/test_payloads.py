@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from approvals.models import Action
+from project.lib import clock
 from project.people import roles
 from project.people.models import User
 from tests import builders
@@ -122,3 +123,19 @@ def test_reading_changes_nothing(world: World, owner: User, sign_in: SignIn, wit
         read(token, path)
         read(sign_in(owner), path)
     assert before == (Action.objects.values().get(), Event.objects.values().get(), owner.tokens.values().get())
+
+
+def test_what_a_far_side_said_is_for_operators_and_reviewers(db: None, sign_in: SignIn) -> None:
+    error = {"type": "Refused", "message": "422 for secret@example.org"}
+    action = builders.action(tier="low", status="failed", run=builders.run(), error=error, settled_at=clock.now())
+    action.attempts.create(number=1, key_sent="k", outcome="failed", started_at=clock.now(), error=error)
+    vera = sign_in(person("vera", roles.VIEWER))
+    plain = read(vera, f"/actions/{action.pk}")
+    assert plain["error"] == plain["attempts"][0]["error"] == {"type": "Refused"}
+    page = vera.get(f"/actions/{action.pk}").content.decode()
+    assert "Refused" in page
+    assert "secret@" not in page
+    for reader in (person("otto", roles.OPERATOR), person("rita", roles.VIEWER, roles.REVIEWER)):
+        full = read(sign_in(reader), f"/actions/{action.pk}")
+        assert full["error"] == full["attempts"][0]["error"] == error
+        assert "secret@example.org" in sign_in(reader).get(f"/actions/{action.pk}").content.decode()

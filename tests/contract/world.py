@@ -31,8 +31,8 @@ class Operation:
 
 CLOUD_EVENT = {"specversion": "1.0", "id": "1", "source": "/t", "type": "t.happened", "data": {}}
 DECISION = {"verdict": "approve", "digest": "sha256:none", "revision": 1}
-SOURCE = {"slug": "new", "kind": "schedule", "config": {"every": 60}}
-TRIGGER = {"slug": "new", "source": "github", "handler": "contract-test"}
+SOURCE = {"slug": "fresh", "kind": "schedule", "config": {"every": 60}}
+TRIGGER = {"slug": "fresh", "source": "github", "handler": "contract-test"}
 OPERATIONS = [
     Operation("GET", "/events", "view"),
     Operation("POST", "/events", "ingest", CLOUD_EVENT),
@@ -64,11 +64,13 @@ OPERATIONS = [
     Operation("POST", "/actions/{id}/cancel", "operate decide", {}),
     Operation("POST", "/actions/{id}/take-back", "decide configure"),
     Operation("POST", "/actions/{id}/outcome", "operate", {"status": "failed"}),
+    Operation("GET", "/audit", "view"),
     Operation("GET", "/connections", "view"),
-    Operation("POST", "/connections", "configure", {"slug": "new", "system": "github"}, fresh=True),
+    Operation("POST", "/connections", "configure", {"slug": "fresh", "system": "github"}, fresh=True),
     Operation("GET", "/connections/{slug}", "view"),
     Operation("PATCH", "/connections/{slug}", "configure", {"version": 1, "name": "x"}, fresh=True),
     Operation("DELETE", "/connections/{slug}", "configure", fresh=True),
+    Operation("POST", "/triggers/{slug}/test", "view", {"limit": 5}),
     Operation("POST", "/switch", "operate", {"scope": "all", "paused": True}),
     Operation("GET", "/live", "view"),
     Operation("POST", "/step-up", "view", {"password": "wrong"}),

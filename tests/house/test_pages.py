@@ -4,9 +4,16 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-OPEN = {"sign-in", "readyz"}  # answer anybody
+OPEN = {"sign-in", "readyz", "metrics"}  # answer anybody, the last two on this machine
 FOR_EVERYBODY = {"password-change", "settings"}  # one's own account: any person who is signed in
-GIVEN = {"pk": "1", "seq": "1", "slug": "github", "fingerprint": "0a1b2c3d4e5f6071", "rest": "v9/nothing"}
+GIVEN = {
+    "pk": "1",
+    "seq": "1",
+    "slug": "github",
+    "fingerprint": "0a1b2c3d4e5f6071",
+    "rest": "v9/nothing",
+    "name": "daily-report",
+}
 APART = ("admin/", "api/")  # have tests of their own
 
 

@@ -73,22 +73,34 @@ def test_an_open_browser_alone_gets_no_new_password(ann, sign_in):
     assert enter(Client(), "ann", fresh).status_code == 302
 
 
-def test_a_step_up_is_over_after_five_minutes(ann, sign_in, monkeypatch):
+def test_a_step_up_is_over_after_five_minutes(ann, sign_in, later):
     client = sign_in(ann)
     client.post("/step-up", {"password": PASSWORD, "next": "/"})
     request = client.get("/").wsgi_request
     assert doors.is_fresh(request)
-    at = request.session[doors.MARK]
-    monkeypatch.setattr(doors.time, "time", lambda: at + doors.FRESH_FOR + 1)
+    later(seconds=299)
+    assert doors.is_fresh(request)
+    later(seconds=2)
     assert not doors.is_fresh(request)
 
 
-def test_a_step_up_never_comes_from_the_future(ann, sign_in):
+def test_a_step_up_is_good_in_its_own_browser_for_its_own_person(ann, ben, sign_in):
     client = sign_in(ann)
-    session = client.session
-    session[doors.MARK] = 9e12
-    session.save()
+    client.post("/step-up", {"password": PASSWORD, "next": "/"})
+    assert not doors.is_fresh(sign_in(ann).get("/").wsgi_request)
+    client.force_login(ben, backend="django.contrib.auth.backends.ModelBackend")
     assert not doors.is_fresh(client.get("/").wsgi_request)
+
+
+def test_a_step_up_that_was_taken_does_not_come_back_with_an_old_session(ann, sign_in):
+    client = sign_in(ann)
+    client.post("/step-up", {"password": PASSWORD, "next": "/"})
+    request = client.get("/").wsgi_request
+    old = client.session
+    assert doors.use_up(request)
+    old.save()
+    assert not doors.is_fresh(request)
+    assert not doors.use_up(request)
 
 
 def test_a_stranger_without_a_role_sees_no_page(eve, sign_in):

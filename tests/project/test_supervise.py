@@ -1,5 +1,6 @@
 """The supervisor starts, restarts and stops; nothing it started outlives it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import asyncio, sys
 from project import supervise
 supervise.GRACE, supervise.BACKOFF = 1.0, (0.1, 0.2)
 children = [supervise.Child(name, [sys.executable, "-c", code]) for name, code in {children!r}]
-asyncio.run(supervise.Supervisor(children).run())
+asyncio.run(supervise.Supervisor(children, json={as_json}).run())
 """
 STAY = "import time; print('here', flush=True); time.sleep(60)"
 STUBBORN = (
@@ -32,11 +33,11 @@ WITH_CHILD = (
 class Desk:
     """A supervisor in its own process, and what it has said so far."""
 
-    def __init__(self, folder: Path, **children: str) -> None:
+    def __init__(self, folder: Path, *, as_json: bool = False, **children: str) -> None:
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", SCRIPT.format(children=list(children.items()))],
+                [sys.executable, "-c", SCRIPT.format(children=list(children.items()), as_json=as_json)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=ROOT,
@@ -57,8 +58,8 @@ class Desk:
 def desk(tmp_path):
     started = []
 
-    def start(**children):
-        started.append(Desk(tmp_path, **children))
+    def start(*, as_json=False, **children):
+        started.append(Desk(tmp_path, as_json=as_json, **children))
         return started[-1]
 
     yield start
@@ -80,6 +81,19 @@ def test_lines_carry_the_name_of_their_process(desk):
     running = desk(web=STAY, beat=STAY)
     until(lambda: running.said("web  | here") and running.said("beat | here"))
     assert "\x1b" not in running.log.read_text()
+
+
+def test_where_nobody_reads_along_every_line_is_one_object_and_none_is_wrapped_twice(desk):
+    speaks = """print('{"event": "mine", "process": "web"}'); print('{plain'); import time; time.sleep(60)"""
+    running = desk(as_json=True, web=f"import sys; sys.stdout.reconfigure(line_buffering=True); {speaks}")
+    until(lambda: running.said("plain"))
+    running.stop()
+    told = [json.loads(line) for line in running.log.read_text().splitlines()]
+    assert [(line["process"], line["event"]) for line in told] == [
+        ("web", "mine"),
+        ("web", "{plain"),
+        ("up", "stopping"),
+    ]
 
 
 def test_a_dead_child_is_started_again_and_said_so(desk):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.test import Client
 
 from approvals import decide, deliver, outcomes
 from approvals.act import act
@@ -17,6 +18,7 @@ from approvals.outcomes import Outcome
 from approvals.tiers import Tier
 from project.lib import clock, gate
 from tests import builders
+from tests.conftest import PASSWORD
 from tests.handlers import work
 from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
 from tests.races.together import together
@@ -85,6 +87,24 @@ def test_two_votes_where_two_are_needed_both_count(shop, ann, ben) -> None:
         together(lambda: say(action, ann), lambda: say(action, ben))
         settle()
         assert (now_of(action).given, now_of(action).status) == (2, "delivered")
+
+
+def test_one_fresh_sign_in_is_good_for_one_of_two_high_decisions_at_once(connection, ann, ben, sign_in) -> None:
+    browser = sign_in(ben)
+    twin = Client()
+    twin.cookies = browser.cookies
+    for _ in range(ROUNDS):
+        browser.post("/step-up", {"password": PASSWORD, "next": "/"})
+        pair = [builders.action(by=ann, tier="high") for _ in range(2)]
+        answers = together(*(lambda at=at: approve((browser, twin)[at], pair[at]) for at in range(2)))
+        went = sorted(answer.url.startswith("/step-up") for answer in answers)
+        assert went == [False, True]
+        assert sorted(now_of(action).status for action in pair) == ["approved", "awaiting"]
+
+
+def approve(browser: Client, action: Action) -> Any:
+    seen = {"verdict": "approve", "digest": action.digest, "revision": 1, "reason": "seen"}
+    return browser.post(f"/actions/{action.pk}/decisions", seen)
 
 
 def test_a_yes_and_the_end_of_its_time(shop, ann) -> None:

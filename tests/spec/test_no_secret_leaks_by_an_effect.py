@@ -43,7 +43,7 @@ def test_a_failed_call_says_what_and_where_but_no_secret(far, ben, caplog, fault
             url = gone.url
     answers = {"404": 404, "500": 500, "redirect": (302, {"location": "/x?k=SECRET-456"}, {})}
     far.next(answers.get(fault, fault if fault in ("drop", "hang") else None))
-    builders.connection("http", practice=False)
+    builders.connection("http", practice=False, config={"hosts": [url]})
 
     def call(run):
         return act(
@@ -83,7 +83,7 @@ def test_a_failed_call_says_what_and_where_but_no_secret(far, ben, caplog, fault
 
 
 def test_the_same_secret_is_the_same_wish_and_another_is_another(far):
-    builders.connection("http", practice=False)
+    builders.connection("http", practice=False, config={"hosts": [far.url]})
     keys = iter(["SECRET-123", "SECRET-123", "SECRET-456"])
     with handling(
         lambda run: act(run, "call", kind="http.request", key="k", url=far.url, headers={"X-Api-Key": next(keys)})
@@ -98,7 +98,7 @@ def test_the_same_secret_is_the_same_wish_and_another_is_another(far):
 
 @pytest.mark.parametrize("part", ["cookie", "x-auth-token", "proxy-authorization"])
 def test_what_people_see_says_that_something_is_hidden(far, part):
-    builders.connection("http", practice=False)
+    builders.connection("http", practice=False, config={"hosts": [far.url]})
     with handling(lambda run: act(run, "call", kind="http.request", url=far.url, headers={part: "SECRET-123"})):
         builders.run("story")
         work()

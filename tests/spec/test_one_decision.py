@@ -10,7 +10,6 @@ from approvals.errors import (
     ExpiredAlready,
     NotReviewer,
     NotValid,
-    NotYet,
     ReasonRequired,
     TooLate,
 )
@@ -62,12 +61,6 @@ def test_a_no_needs_a_reason(action, ben):
 def test_what_makes_no_sense_is_refused(action, ben, given):
     with pytest.raises(NotValid):
         say(action, ben, **given)
-
-
-def test_an_edit_is_refused_until_nightdesk_can_do_it(action, ben):
-    with pytest.raises(NotYet):
-        say(action, ben, arguments={"title": "other"})
-    assert now_of(action).status == "awaiting"
 
 
 def test_after_its_time_a_verdict_changes_nothing(action, ben, later):

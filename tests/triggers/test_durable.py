@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -367,15 +366,19 @@ def test_a_worker_that_stops_gives_its_run_back(monkeypatch: pytest.MonkeyPatch)
     assert fresh(run).status == "succeeded"
 
 
-def test_a_handler_that_calls_exit_fails_like_any_other_and_does_not_come_again_for_ever() -> None:
+@pytest.mark.parametrize("leaving", [SystemExit("a key is missing"), KeyboardInterrupt("a key is missing")], ids=repr)
+def test_a_handler_that_leaves_by_itself_fails_like_any_other_and_does_not_come_again_for_ever(
+    leaving: BaseException,
+) -> None:
     def story(run: Durable) -> None:
-        sys.exit("a key is missing")
+        raise leaving
 
     with registered("story", story):
         run = builders.run("story", attempt=4)  # its last
         work()
     held = fresh(run)
-    assert (held.status, held.error["type"], held.error["message"]) == ("dead", "SystemExit", "a key is missing")
+    assert (held.status, held.error["message"]) == ("dead", "a key is missing")
+    assert held.error["type"] == type(leaving).__name__
 
 
 def test_a_file_that_leaves_while_it_is_imported_is_shown_and_ends_nothing(tmp_path: Path) -> None:

@@ -290,3 +290,49 @@ def test_an_operator_rings_a_schedule_now(ann, sign_in):
     event = Event.objects.get(source=row)
     assert answer.url == reverse("event", args=[event.pk])
     assert not ScheduleFire.objects.exists()  # its slots stay as they are
+
+
+def webhook(**fields):
+    """A filled-in form of a webhook source whose scheme is described."""
+    scheme = {"header": "X-Bank-Signature", "algorithm": "hmac-sha256", "encoding": "hex", "template": "{body}"}
+    return {"kind": "webhook", "slug": "bank", "provider": "custom", "before": "v1=", **scheme, **fields}
+
+
+def test_a_scheme_of_ones_own_is_described_in_the_form(admin):
+    signed = {"template": "{h:X-Time}.{body}", "timestamp": "{h:X-Time}", "tolerance": "60"}
+    answer = admin.post(reverse("source-new"), webhook(**signed))
+    assert answer.url == reverse("source-secret", args=["bank"])
+    row = Source.objects.get(slug="bank")
+    assert row.config == {
+        "header": "X-Bank-Signature",
+        "prefix": "v1=",
+        "template": "{h:X-Time}.{body}",
+        "timestamp": "{h:X-Time}",
+        "tolerance": 60,
+    }
+    page = admin.get(reverse("source-edit", args=["bank"]))
+    assert page.context["form"]["before"].value() == "v1="
+    assert '<details class="raw" open>' in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ({"header": ""}, "header", "Say which header"),
+        ({"template": "{h:X-Time}"}, "template", "anybody could change"),
+        ({"template": "{sig.t}{body}", "before": "V1"}, "before", "names the signature"),
+        ({"tolerance": "60"}, "timestamp", "goes with the tolerance"),
+        ({"slug": "new"}, "slug", "taken"),
+    ],
+)
+def test_a_scheme_that_proves_nothing_is_refused_at_its_field(admin, changes, field, said):
+    answer = admin.post(reverse("source-new"), webhook(**changes))
+    assert answer.status_code == 422
+    assert said in answer.context["form"].errors[field][0]
+    assert not Source.objects.exists()
+
+
+def test_every_provider_of_the_catalogue_can_be_chosen(admin):
+    page = admin.get(reverse("source-new"), {"kind": "webhook"}).content.decode()
+    for name in ("Standard Webhooks", "Stripe", "Grafana alerting", "A scheme of your own", "Nobody: unsigned"):
+        assert name in page

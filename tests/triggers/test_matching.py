@@ -201,6 +201,12 @@ def test_the_paths_a_filter_reads_are_known(text: str, paths: list[list[str]]) -
         ("event.data.a.exists(x)", "needs a variable"),
         ("(" * 60 + "true" + ")" * 60, "nests at most"),
         ("true" + " && true" * 400, "at most 2000 characters"),
+        ("1", "`1` is neither true nor false"),
+        ("'yes'", "neither true nor false"),
+        ("event.type == 'x' && 1 + 1", "neither true nor false"),
+        ("[1, 2]", "neither true nor false"),
+        ("null", "neither true nor false"),
+        ("1 / 0 == 1", "can never be evaluated"),
     ],
 )
 def test_a_filter_that_cannot_work_is_refused_when_it_is_saved(text: str, says: str) -> None:

@@ -5,6 +5,8 @@ import json
 import pytest
 from django.urls import reverse
 
+from approvals.models import Act
+from project.lib import clock
 from tests import builders
 from tests.triggers.desk import furnish
 from triggers.models import Audit, Run, Wait
@@ -212,3 +214,87 @@ def test_words_are_looked_for_in_the_newest_rows_and_a_number_anywhere(desk, ope
     assert [row.pk for row in operator.get(f"{reverse('events')}?q=E-{old.pk}").context["list"].rows] == [old.pk]
     narrowed = operator.get(f"{reverse('events')}?q=very.old&source=github")
     assert [row.pk for row in narrowed.context["list"].rows] == [old.pk]
+
+
+def edit_page(desk):
+    return reverse("dead-letter-edit", args=[desk.letter.pk])
+
+
+def test_the_editor_lays_the_data_out_without_touching_a_number(desk, operator):
+    text = operator.get(edit_page(desk)).content.decode()
+    assert "{\n  &quot;id&quot;: 3544790567247868102\n}" in text
+    assert "Nothing yet" in text
+
+
+def test_showing_the_difference_changes_nothing_and_keeps_what_was_typed(desk, operator):
+    typed = {"data": '{"id": 1}', "reason": "the wrong id", "from": "failed_step"}
+    answer = operator.post(edit_page(desk), typed)
+    text = answer.content.decode()
+    assert answer.status_code == 200
+    assert ("del", '-  "id": 3544790567247868102') in answer.context["difference"]
+    assert ("add", '+  "id": 1') in answer.context["difference"]
+    assert "the wrong id" in text
+    assert 'value="failed_step" checked' in text
+    assert not Run.objects.filter(rerun_of=desk.dead).exists()
+    assert operator.head(edit_page(desk)).status_code == 200
+
+
+def test_what_is_no_json_is_said_with_line_and_column(desk, operator):
+    answer = operator.post(edit_page(desk), {"data": '{\n  "id": oops\n}'})
+    assert answer.status_code == 422
+    assert "Line 2, column 9" in answer.content.decode()
+    assert "&quot;id&quot;: oops" in answer.content.decode()
+
+
+def test_the_new_run_says_who_edited_its_data_and_why_and_the_original_stays(desk, operator, ann):
+    before = desk.dead.event.data_text
+    typed = {"data": '{"id": 1}', "from": "start", "reason": "the wrong id"}
+    operator.post(reverse("dead-letter-redrive", args=[desk.letter.pk]), typed)
+    new = Run.objects.get(rerun_of=desk.dead)
+    page = operator.get(reverse("run", args=[new.pk])).content.decode()
+    assert "Run again with edited data by ann" in page
+    assert "the wrong id" in page
+    desk.dead.refresh_from_db()
+    assert (desk.dead.status, desk.dead.data_json, desk.dead.event.data_text) == ("dead", None, before)
+    assert "edited data" not in operator.get(reverse("run", args=[desk.dead.pk])).content.decode()
+    assert "Run again with edited data" in operator.get(reverse("dead-letter", args=[desk.letter.pk])).content.decode()
+
+
+def test_a_run_that_repeats_an_edited_one_names_the_edit(desk, operator):
+    operator.post(reverse("dead-letter-redrive", args=[desk.letter.pk]), {"data": "[1]", "from": "start"})
+    edited = Run.objects.get(rerun_of=desk.dead)
+    Run.objects.filter(pk=edited.pk).update(status="succeeded", finished_at=edited.queued_at)
+    operator.post(reverse("run-again", args=[edited.pk]))
+    page = operator.get(reverse("run", args=[Run.objects.get(rerun_of=edited).pk])).content.decode()
+    assert f">R-{edited.pk}</a> by ann" in page
+
+
+def test_null_is_an_edit_too(desk, operator):
+    operator.post(reverse("dead-letter-redrive", args=[desk.letter.pk]), {"data": "null", "from": "start"})
+    assert Run.objects.get(rerun_of=desk.dead).data_json == "null"
+
+
+def test_a_letter_that_is_settled_is_not_edited_any_more(desk, operator):
+    operator.post(reverse("dead-letter-dismiss", args=[desk.letter.pk]), {"reason": "a test"})
+    assert operator.get(edit_page(desk)).url == reverse("dead-letter", args=[desk.letter.pk])
+
+
+def test_the_editor_is_for_those_who_may_run_again_and_see_payloads(desk, ben, sign_in):
+    assert sign_in(ben).get(edit_page(desk)).status_code == 403
+
+
+def test_what_was_delivered_is_offered_and_sent_again_only_when_ticked(desk, operator, ann):
+    builders.step(desk.dead, 2, name="open the fix", kind="act", result_json='{"action":1,"result":{}}')
+    action = builders.action(run=desk.dead, status="delivered", settled_at=clock.now())
+    Act.objects.create(run=desk.dead, name="open the fix", action=action, digest=action.digest)
+    text = operator.get(edit_page(desk)).content.decode()
+    assert "Send once more what was delivered?" in text
+    assert f"A-{action.pk}" in text
+    page = reverse("dead-letter-redrive", args=[desk.letter.pk])
+    refused = operator.post(page, {"data": "[2]", "send_again": "no such step"})
+    assert refused.status_code == 422
+    assert "no step" in refused.content.decode()
+    operator.post(page, {"from": "failed_step", "send_again": "open the fix"})
+    new = Run.objects.get(rerun_of=desk.dead)
+    assert new.send_again == ["open the fix"]
+    assert [kept.name for kept in new.steps.all()] == ["read the issue"]

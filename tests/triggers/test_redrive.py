@@ -120,6 +120,22 @@ def test_steps_before_the_chosen_one_are_kept(world: World, letter: DeadLetter, 
         redrive.rerun(letter.run, by=ann, from_step="fly")
 
 
+@pytest.mark.parametrize("again", ["rerun", "redrive"])
+def test_a_step_to_send_again_that_no_run_has_is_named_and_nothing_starts(letter: DeadLetter, ann: User, again) -> None:
+    asked = {"by": ann, "send_again": ["send", "lode"]}
+    with pytest.raises(NotValid) as refusal:
+        redrive.rerun(letter.run, **asked) if again == "rerun" else redrive.redrive(letter, **asked)
+    assert refusal.value.facts["steps"] == ["lode"]
+    assert Run.objects.count() == 1
+    assert DeadLetter.objects.get().status == "open"
+
+
+def test_a_step_of_an_earlier_run_of_the_chain_may_be_sent_again(world: World, letter: DeadLetter, ann: User) -> None:
+    first = redrive.rerun(letter.run, by=ann)
+    redrive.cancel(first, by=ann)
+    assert redrive.rerun(fresh(first), by=ann, send_again=["load"]).send_again == ["load"]
+
+
 def test_a_run_under_way_cannot_be_run_again(world: World, ann: User) -> None:
     run = builders.run("story")
     with pytest.raises(NotEnded):

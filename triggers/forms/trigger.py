@@ -1,4 +1,4 @@
-"""The editor of a trigger: "When … do …"."""
+"""The form of a trigger: when which event comes, which handler starts, and how it runs."""
 
 from typing import Any
 
@@ -6,9 +6,11 @@ from django import forms
 
 from triggers import registry
 from triggers.forms.fields import DeskForm, ObjectField, ShortNameField
+from triggers.forms.source import KINDS
 from triggers.models import Source, Trigger
 from triggers.models.trigger import DEFAULT_LIMITS
 
+MAKE = "new:"  # before the kind of a source that is made with the trigger
 INNER = (
     ("/approvals", "/approvals: what people decided"),
     ("/nightdesk", "/nightdesk: what the desk says of itself"),
@@ -68,23 +70,41 @@ class TriggerForm(DeskForm):
         self.trigger = trigger
         super().__init__(data, initial=of_trigger(trigger) if trigger else {**NEW, **(initial or {})})
         self.choices_of("source", source_choices(), trigger.source if trigger else "")
-        self.choices_of("handler", handler_choices(), trigger.handler if trigger else "")
+        self.choices_of("handler", [("Code that is loaded", handler_choices())], trigger.handler if trigger else "")
         if trigger:
             del self.fields["slug"]
+        if self.model is not None:
+            del self.fields["config"]  # it has a form of its own
 
-    def choices_of(self, name: str, known: list[tuple[str, str]], chosen: str) -> None:
+    def choices_of(self, name: str, groups: list[tuple[str, list[tuple[str, str]]]], chosen: str) -> None:
         """What can be picked; what a row holds stays pickable even when it is gone."""
-        gone = [(chosen, f"{chosen} (not there any more)")] if chosen and chosen not in dict(known) else []
+        known = {value for _, choices in groups for value, _ in choices}
+        gone = [(chosen, f"{chosen} (not there any more)")] if chosen and chosen not in known else []
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)
-        field.choices = gone + known
+        field.choices = [*gone, *groups]
+
+    @property
+    def chosen_source(self) -> str:
+        return str(self["source"].value() or "")
+
+    @property
+    def chosen_handler(self) -> str:
+        """A list that was not touched shows its first line."""
+        return str(self["handler"].value() or next(iter(sorted(registry.HANDLERS)), ""))
+
+    @property
+    def model(self) -> Any:
+        """The model of the chosen handler's config; None when it takes any object."""
+        code = registry.HANDLERS.get(self.chosen_handler)
+        return code.config if code else None
 
     def row_fields(self) -> dict[str, Any]:
         """The cleaned values as the row stores them."""
         clean = self.cleaned_data
         plain = ("source", "type_pattern", "filter", "handler", "config", "mode", "priority")
         name = clean["name"] or (self.trigger.slug if self.trigger else clean["slug"])
-        return {"name": name, **{key: clean[key] for key in plain}, "limits": self.limits()}
+        return {"name": name, **{key: clean[key] for key in plain if key in clean}, "limits": self.limits()}
 
     def limits(self) -> dict[str, Any]:
         """The stored limits with what this form can say replaced; the rest is kept."""
@@ -122,9 +142,11 @@ def of_trigger(trigger: Trigger) -> dict[str, Any]:
     }
 
 
-def source_choices() -> list[tuple[str, str]]:
+def source_choices() -> list[tuple[str, list[tuple[str, str]]]]:
     rows = Source.objects.kept().order_by("slug").values_list("slug", "name")
-    return [(slug, f"{slug}: {name}" if name and name != slug else slug) for slug, name in rows] + list(INNER)
+    there = [(slug, f"{slug}: {name}" if name and name != slug else slug) for slug, name in rows]
+    fresh = [(f"{MAKE}{kind}", f"A new source: {look[1]}") for kind, look in KINDS.items()]
+    return [("There already", there), ("Made here", fresh), ("Inside the desk", list(INNER))]
 
 
 def handler_choices() -> list[tuple[str, str]]:

@@ -7,11 +7,14 @@ from triggers.models.event import Event, Seen
 from triggers.models.run import Run
 from triggers.models.source import Refusal, ScheduleFire, Source
 from triggers.models.step import Step, Wait
+from triggers.models.tally import Counted, Tally
 from triggers.models.trigger import Trigger
+from triggers.models.watch import Watch, WatchedFile
 
 __all__ = [
     "Audit",
     "ConfigVersion",
+    "Counted",
     "DeadLetter",
     "Event",
     "Pulse",
@@ -22,6 +25,9 @@ __all__ = [
     "Source",
     "Step",
     "Switch",
+    "Tally",
     "Trigger",
     "Wait",
+    "Watch",
+    "WatchedFile",
 ]

@@ -1,14 +1,38 @@
 """Who did what to which row: written in the transaction of the deed, never changed."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 
 from project.lib import clock
 
 if TYPE_CHECKING:
     from project.people.models import User
+
+DESK = "/nightdesk"  # who did it when nobody did: no person can be called so
+SPOKEN = {"A": "action", "R": "run", "E": "event", "D": "deadletter"}  # A-7 is action/7
+
+
+class AuditQuerySet(models.QuerySet["Audit"]):
+    def by_actors(self, names: Iterable[str]) -> "AuditQuerySet":
+        """What any of these people did, or the desk itself."""
+        wanted = list(names)
+        people = Q(by__username__in=wanted)
+        return self.filter(people | Q(by=None) if DESK in wanted else people)
+
+    def about(self, subjects: Iterable[str]) -> "AuditQuerySet":
+        """What was done to any of these: `action/7`, `A-7`, or `action` for all of a kind."""
+        found = Q(pk=None)
+        for subject in subjects:
+            kind, _, ref = subject.partition("/")
+            letter, dash, number = subject.partition("-")
+            if dash and letter.upper() in SPOKEN and number.isdecimal():
+                kind, ref = SPOKEN[letter.upper()], number
+            found |= Q(kind=kind, ref=ref) if ref else Q(kind=kind)
+        return self.filter(found)
 
 
 class Audit(models.Model):
@@ -23,11 +47,21 @@ class Audit(models.Model):
     number = models.BigIntegerField(null=True, unique=True)
     hash = models.CharField(max_length=64, blank=True, default="")
 
+    objects = AuditQuerySet.as_manager()
+
     class Meta:
         indexes = [models.Index(fields=["kind", "ref", "id"], name="audit_of_a_row")]
 
     def __str__(self) -> str:
         return f"{self.verb} {self.kind} {self.ref}"
+
+    @property
+    def actor(self) -> str:
+        return self.by.username if self.by else DESK
+
+    @property
+    def subject(self) -> str:
+        return f"{self.kind}/{self.ref}"
 
     @classmethod
     def write(cls, verb: str, row: models.Model, *, by: "User | None" = None, **detail: Any) -> "Audit":

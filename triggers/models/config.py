@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, UniqueConstraint
+from django.db.models import F, Q, UniqueConstraint
 
 from project.lib import clock
 
@@ -33,10 +33,14 @@ class SwitchQuerySet(models.QuerySet["Switch"]):
         """The switches that hold something back now."""
         return self.filter(paused=True)
 
-    def holds(self, scope: str, name: str) -> bool:
-        """Whether everything, or this one handler, kind or source, is paused."""
-        everything = models.Q(scope="all")
-        return self.off().filter(everything | models.Q(scope=scope, name=name)).exists()
+    def holding(self, **names: Any) -> "SwitchQuerySet":
+        """Those that hold back everything, or a handler, kind or source by name: `holding(handler="notify")`.
+
+        A name may be an OuterRef."""
+        named = Q(scope="all")
+        for scope, name in names.items():
+            named |= Q(scope=scope, name=name)
+        return self.off().filter(named)
 
 
 class Switch(models.Model):

@@ -1,6 +1,7 @@
 """One execution of one handler for one event, and the moves it may make."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -40,17 +41,20 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def due(self, now: datetime) -> "RunQuerySet":
         """A worker may claim these now: asked of the rows, so a lost message loses nothing."""
-        paused = Switch.objects.off().filter(
-            Q(scope="all")
-            | Q(scope="handler", name=OuterRef("handler"))
-            | Q(scope="source", name=OuterRef("event__source_slug"))
-        )
+        paused = Switch.objects.holding(handler=OuterRef("handler"), source=OuterRef("event__source_slug"))
         open_trigger = Q(trigger=None) | Q(trigger__mode="live")
         return self.filter(open_trigger, ~Exists(paused), status__in=CLAIMABLE, due_at__lte=now)
 
     def lost(self, now: datetime) -> "RunQuerySet":
         """Running, yet nobody renewed the lease."""
         return self.filter(status=Status.RUNNING, leased_until__lt=now)
+
+    def newest_of(self, handlers: Sequence[str], most: int) -> "RunQuerySet":
+        """The newest runs of each handler, at most `most` of one, by one walk along `runs_of_a_handler` for each."""
+        table = Run._meta.db_table
+        walk = f"SELECT * FROM (SELECT id FROM {table} WHERE handler = %s ORDER BY id DESC LIMIT {int(most)}) AS newest"
+        walks = self.raw(" UNION ALL ".join([walk] * len(handlers)), [*handlers]) if handlers else ()
+        return self.filter(pk__in=[run.pk for run in walks]).order_by("-pk")
 
     def active(self, trigger_id: int, *, waiting_counts: bool) -> "RunQuerySet":
         """What fills a trigger's concurrency."""
@@ -121,6 +125,7 @@ class Run(Stateful):
             models.Index(fields=["leased_until"], condition=Q(status="running"), name="runs_leased"),
             models.Index(fields=["wake_at"], condition=Q(status="waiting"), name="runs_to_wake"),
             models.Index(fields=["rerun_of"], condition=Q(rerun_of__isnull=False), name="runs_again"),
+            models.Index(fields=["finished_at"], condition=Q(finished_at__isnull=False), name="runs_by_end"),
             models.Index(fields=["handler", "-id"], name="runs_of_a_handler"),
             models.Index(fields=["status", "-id"], name="runs_by_status"),
         ]

@@ -31,7 +31,7 @@ class SourceQuerySet(models.QuerySet["Source"]):
 class Source(models.Model):
     """One sender: its address, how it proves itself, and what it may send."""
 
-    KINDS = ("webhook", "cloudevents", "schedule")
+    KINDS = ("webhook", "cloudevents", "schedule", "file")
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=200)

@@ -63,7 +63,7 @@ def signatures(scheme: Mapping[str, Any], headers: Headers) -> tuple[list[bytes]
     if text is None:
         raise Forged("no_signature", f"the header {where['header']} is missing")
     if scheme["scheme"] == "token":
-        return [text.removeprefix(where.get("prefix", "")).encode("latin-1")], {}
+        return [token_in(text, where)], {}
     if "pair" in where:
         pairs = [item.strip().partition("=") for item in text.split(",")]
         extra = {name: value for name, _, value in pairs if name != where["pair"]}
@@ -76,6 +76,13 @@ def signatures(scheme: Mapping[str, Any], headers: Headers) -> tuple[list[bytes]
     if not found:
         raise Forged("bad_signature", f"the header {where['header']} holds no signature of the form expected")
     return found, extra
+
+
+def token_in(text: str, where: Mapping[str, Any]) -> bytes:
+    """The secret as it was given; with `basic`, `user:password` of HTTP's Basic scheme counts too."""
+    if where.get("basic") and text[:6].lower() == "basic ":
+        return decoded(text[6:].strip(), "base64") or b""
+    return text.removeprefix(where.get("prefix", "")).encode("latin-1")
 
 
 def decoded(text: str, encoding: str) -> bytes | None:
@@ -143,7 +150,7 @@ def signed_bytes(template: str, body: bytes, headers: Headers, extra: Mapping[st
         elif part == "secret":
             out.append(secret)
         elif part.startswith("h:"):
-            out.append(headers.get(part[2:].lower(), "").encode("latin-1"))
+            out.append(headers.get(part[2:].strip().lower(), "").encode("latin-1"))
         else:
             out.append(extra.get(part[4:], "").encode("latin-1"))
     return b"".join(out)

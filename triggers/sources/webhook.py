@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from project.lib import crypto
 from triggers.cloudevents import read_events, time_of
 from triggers.envelope import UNREAD, Arrival, key_of
@@ -13,15 +15,20 @@ from triggers.errors import BadDelivery
 from triggers.matching import CEL_ERRORS, event_view, program, type_matches
 from triggers.models import Source
 from triggers.reading import REPLACED, UNSTORABLE, clean_text, read_body
+from triggers.sources.custom import custom_scheme
 from triggers.sources.verify import catalogue
 
 CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-gitlab-token", "x-api-key"})
+OWN_TYPES = ("generic", "custom")  # providers whose senders name their own types
 LONGEST_TYPE = 255  # characters
 LONGEST_HEADER = 2000  # characters of one header that are kept
 
 
 def scheme_of(source: Source) -> dict[str, Any]:
-    """What the catalogue says of this source's provider; raises KeyError for one it does not know."""
+    """What the catalogue says of this source's provider, or the source's own config of a `custom` one; raises KeyError
+    for a provider it does not know."""
+    if source.provider == "custom":
+        return custom_scheme(source.config)
     return catalogue()["cloudevents" if source.kind == "cloudevents" else source.provider]
 
 
@@ -30,6 +37,17 @@ def at(value: Any, path: str) -> Any:
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value
+
+
+def every(data: Any, path: str) -> list[str]:
+    """All that stands at `path`, also in the items of lists on the way; sorted, since senders do not keep their order.
+
+    `every(data, "alerts.startsAt")`."""
+    values = [data]
+    for name in path.split("."):
+        inside = [item for value in values for item in (value if isinstance(value, list) else [value])]
+        values = [item[name] for item in inside if isinstance(item, dict) and name in item]
+    return sorted(str(value) for value in values)
 
 
 def is_ping(scheme: Mapping[str, Any], headers: Mapping[str, str], data: Any) -> bool:
@@ -88,9 +106,13 @@ def delivery(source: Source, scheme: Mapping[str, Any], body: bytes, headers: di
     return arrival
 
 
-def told(rule: Mapping[str, str] | None, headers: Mapping[str, str], data: Any) -> str:
+def told(rule: Mapping[str, Any] | None, headers: Mapping[str, str], data: Any) -> str:
+    """What the rule's place holds; of a `hash` rule, one text for all its places together."""
     if not rule:
         return ""
+    if "hash" in rule:
+        found = [every(data, path) for path in rule["hash"]]
+        return hashlib.sha256(orjson.dumps(found)).hexdigest() if any(found) else ""
     value = headers.get(rule["header"].lower(), "") if "header" in rule else at(data, rule["json"])
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
@@ -103,7 +125,7 @@ def type_of(source: Source, scheme: Mapping[str, Any], headers: Mapping[str, str
         return f"{source.slug}.received"
     if "suffix" in rule and isinstance(suffix := at(data, rule["suffix"]), str) and suffix:
         name = f"{name}.{suffix}"
-    name = "".join(name.split()) if source.provider == "generic" else f"{source.provider}.{'_'.join(name.split())}"
+    name = "".join(name.split()) if source.provider in OWN_TYPES else f"{source.provider}.{'_'.join(name.split())}"
     if len(name) > LONGEST_TYPE:
         raise BadDelivery(f"The event type is over {LONGEST_TYPE} characters.", code="not_valid")
     return name
@@ -140,7 +162,10 @@ def keys_of(
 
 def covers_id(scheme: Mapping[str, Any]) -> bool:
     rule = scheme.get("delivery_id") or {}
-    return "json" in rule or f"{{h:{rule.get('header', '')}}}" in scheme.get("signed", "")
+    if scheme["scheme"] == "token":
+        return False  # it proves who sends, not what
+    header = f"{{h:{rule.get('header', '')}}}".lower()
+    return "json" in rule or "hash" in rule or header in scheme.get("signed", "").lower()
 
 
 def expression(source: Source, arrival: Arrival, headers: dict[str, str]) -> str:

@@ -5,17 +5,17 @@ from typing import Any
 
 from django.contrib import messages
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
-from triggers import redrive
+from triggers import redrive, schemas
 from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
 from triggers.models.event import EventQuerySet
-from triggers.views.lists import Filters, choices, found_by, listing
+from triggers.views.lists import Filters, as_table, found_by, list_page, listing
 
 FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
 MOST_INLINE = 512 * 1024  # bytes of a payload drawn on the page; above it is a download
@@ -23,20 +23,21 @@ MOST_DUPLICATES = 100
 
 
 @require_safe
-def events(request: HttpRequest) -> HttpResponse:
+def events(request: HttpRequest) -> HttpResponseBase:
     """The list, newest first."""
     filters = Filters(request.GET, FILTERS)
     everything = Event.objects.without_payload()
-    found = listing(wanted(everything, filters), everything, filters)
+    rows = wanted(everything, filters)
+    if filters.as_table:
+        return as_table(request, "events", schemas.EventRow, rows, schemas.EventRow.facts)
+    found = listing(rows, everything, filters)
     for event in found.rows:
         event.story = story_of(event)
-    context = {
-        "list": found,
-        "filters": filters,
-        "sources": choices(source_names(), filters.one("source")),
-        "statuses": choices(Event.STATUSES, filters.one("status")),
-    }
-    return render(request, "triggers/events.html", context)
+    picks = [
+        filters.pick("source", "Source", source_names()),
+        filters.pick("status", "State", Event.STATUSES),
+    ]
+    return list_page(request, "triggers/events.html", filters, {"list": found, "picks": picks})
 
 
 def wanted(rows: EventQuerySet, filters: Filters) -> EventQuerySet:
@@ -47,7 +48,7 @@ def wanted(rows: EventQuerySet, filters: Filters) -> EventQuerySet:
         rows = rows.filter(any_of(type_like(pattern) for pattern in types))
     if subjects := filters.many("subject"):
         rows = rows.filter(subject__in=subjects)
-    if statuses := filters.many("status"):
+    if statuses := filters.some("status", Event.STATUSES):
         rows = rows.filter(status__in=statuses)
     if since := filters.time("since"):
         rows = rows.filter(received_at__gte=since)

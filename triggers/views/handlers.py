@@ -1,32 +1,82 @@
-"""Handlers: the code that is loaded, and the files that could not be."""
+"""Handlers: the code that is loaded, what each does and wakes for, and the files that could not be loaded."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from django.conf import settings
-from django.db.models import Max
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from project.lib.table import csv_answer
 from triggers import registry
+from triggers.forms.config import members_of
 from triggers.models import Run, Trigger
+
+LAST = 5  # outcomes shown of each handler
+RUNS = 20  # runs on a handler's own page
+HEAD = ("name", "version", "doc", "place", "triggers", "last_run", "last_status", "last_queued_at")
+
+
+@dataclass
+class Line:
+    """One name: its code, if any is loaded, what wakes it, and how its newest runs went."""
+
+    name: str
+    code: registry.Handler | None
+    triggers: list[Trigger] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+
+    @property
+    def cells(self) -> list[Any]:
+        code, last = self.code, self.runs[0] if self.runs else None
+        facts = [code.version, code.doc, code.place] if code else ["", "", ""]
+        told = [last.pk, last.status, last.queued_at] if last else [None, None, None]
+        return [self.name, *facts, " ".join(row.slug for row in self.triggers), *told]
 
 
 @require_safe
-def handlers(request: HttpRequest) -> HttpResponse:
-    """Every handler by name: what it does, its version, where it stands, what wakes it."""
-    newest = Run.objects.values("handler").annotate(newest=Max("pk")).values("newest").order_by()
-    last = dict(Run.objects.filter(pk__in=newest).values_list("handler", "queued_at"))
-    woken: dict[str, list[str]] = {}
-    for slug, handler in Trigger.objects.kept().order_by("slug").values_list("slug", "handler"):
-        woken.setdefault(handler, []).append(slug)
-    rows = [
-        {"code": code, "doc": code.doc.strip(), "last": last.get(name), "triggers": woken.get(name, [])}
-        for name, code in sorted(registry.HANDLERS.items())
-    ]
-    missing = sorted(set(woken) - set(registry.HANDLERS))
+def handlers(request: HttpRequest) -> HttpResponseBase:
+    """Every handler by name, and the names that triggers wait for."""
+    rows = lines()
+    if request.GET.get("format") == "csv":
+        return csv_answer(request, "handlers", HEAD, (row.cells for row in rows))
     context = {
-        "handlers": rows,
+        "handlers": [row for row in rows if row.code],
+        "missing": [row for row in rows if not row.code],
         "broken": [file for _, file in sorted(registry.BROKEN.items())],
-        "missing": [(name, woken[name]) for name in missing],
         "folder": settings.HANDLERS_DIR,
+        "own": any(Path(settings.HANDLERS_DIR).glob("*.py")),
     }
     return render(request, "triggers/handlers.html", context)
+
+
+def lines() -> list[Line]:
+    found = {name: Line(name, code) for name, code in registry.HANDLERS.items()}
+    for trigger in Trigger.objects.kept().order_by("slug"):
+        found.setdefault(trigger.handler, Line(trigger.handler, None)).triggers.append(trigger)
+    newest = Run.objects.newest_of(sorted(found), LAST).only("handler", "status", "queued_at")
+    for run in newest:
+        found[run.handler].runs.append(run)
+    return [found[name] for name in sorted(found)]
+
+
+@require_safe
+def handler(request: HttpRequest, name: str) -> HttpResponse:
+    """One handler: what it does, what can be set, what wakes it, how its runs went."""
+    code = registry.HANDLERS.get(name)
+    triggers = list(Trigger.objects.kept().filter(handler=name).order_by("slug"))
+    rows = Run.objects.filter(handler=name).select_related("event", "trigger").order_by("-pk")
+    runs = list(rows.defer("result_json", "data_json", "event__raw", "event__data_json", "event__headers")[:RUNS])
+    if not (code or triggers or runs):
+        raise Http404("There is no handler of this name.")
+    context = {
+        "name": name,
+        "code": code,
+        "members": members_of(code.config if code else None),
+        "triggers": triggers,
+        "runs": runs,
+        "broken": len(registry.BROKEN),
+    }
+    return render(request, "triggers/handler.html", context)

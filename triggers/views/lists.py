@@ -1,24 +1,41 @@
-"""Lists: filters live in the address, rows come fifty at a time, counts stop at 10,000."""
+"""Lists: filters live in the address, rows come fifty at a time, counts stop at 10,000, and each is also a table."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.db.models import Q, QuerySet
-from django.http import QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.shortcuts import render
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
+from ninja import Schema
 
 from project.lib import clock
+from project.lib.pages import download
+from project.lib.table import by_number
 
 SIZE = 50  # rows a page starts with, and how many "Load 50 more" adds
 LONGEST = 500  # rows on one page; older ones are on the next
 REACH = 100_000  # rows a search by words reads
 COUNTED = 10_000  # above it a list says "10,000+"
 SPANS = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
-PAGING = ("rows", "after")
+PAGING = ("rows", "after", "format")
 Rows = TypeVar("Rows", bound="QuerySet[Any]")
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A filter of which any number of values may be ticked; whoever ticks two means either."""
+
+    name: str
+    label: str
+    options: list[tuple[str, bool]]  # value, ticked
+
+    @property
+    def words(self) -> str:
+        return ", ".join(value for value, ticked in self.options if ticked) or "Any"
 
 
 @dataclass
@@ -28,29 +45,45 @@ class Filters:
     query: QueryDict
     names: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
+    picked: set[str] = field(default_factory=set)  # the filters that are boxes to tick
+    left_out: int = 0
 
     def __post_init__(self) -> None:
         known = {*self.names, *PAGING}
-        self.notes += [
-            f"“{name}” is no filter of this list; it was left out." for name in self.query if name not in known
-        ]
+        for name in self.query:
+            if name not in known:
+                self.leave_out(f"“{name[:40]}” is no filter of this list")
+        if self.query.get("format", "") not in ("", "csv"):
+            self.leave_out("“format” can only be csv")
+
+    def leave_out(self, why: str) -> None:
+        self.left_out += 1
+        self.notes.append(f"{why}; it was left out.")
 
     def one(self, name: str) -> str:
-        return self.query.get(name, "").replace("\x00", "").strip()
+        return next(iter(self.many(name)), "")
 
     def many(self, name: str) -> list[str]:
         """Repeated values are read as "or"; empty ones are dropped."""
         return [text for value in self.query.getlist(name) if (text := value.replace("\x00", "").strip())]
 
-    def number(self, name: str, *, prefix: str = "") -> int | None:
+    def some(self, name: str, known: Iterable[str]) -> list[str]:
+        """Those of the values that are in `known`."""
+        possible = list(known)
+        for text in self.many(name):
+            if text not in possible:
+                self.leave_out(f"“{text[:40]}” is none of {', '.join(possible)}")
+        return [text for text in self.many(name) if text in possible]
+
+    def numbers(self, name: str, *, prefix: str = "") -> list[int]:
         """`17`, or `E-17` for prefix `E-`."""
-        text = self.one(name)
-        digits = text.upper().removeprefix(prefix)
-        if digits.isascii() and digits.isdigit() and len(digits) < 19:
-            return int(digits)
-        if text:
-            self.notes.append(f"“{name}” is a number such as {prefix}17; “{text[:40]}” was left out.")
-        return None
+        found = []
+        for text in self.many(name):
+            if (number := as_number(text, prefix)) is None:
+                self.leave_out(f"“{name}” is a number such as {prefix}17, not “{text[:40]}”")
+            else:
+                found.append(number)
+        return found
 
     def time(self, name: str) -> datetime | None:
         """A moment (`2026-11-29T03:00Z`, a day, or in the reader's zone), or a span back from now (`24h`)."""
@@ -61,8 +94,31 @@ class Filters:
             return clock.now() - SPANS[text]
         if (moment := read_moment(text)) is not None:
             return moment
-        self.notes.append(f"“{name}” is a time such as 24h or 2026-11-29T03:00Z; “{text[:40]}” was left out.")
+        self.leave_out(f"“{name}” is a time such as 24h or 2026-11-29T03:00Z, not “{text[:40]}”")
         return None
+
+    def whole(self, name: str) -> int:
+        """A whole number above 0; 0 when there is none."""
+        text = self.query.get(name, "")
+        if text and not as_number(text, ""):
+            self.leave_out(f"“{name}” is a whole number above 0, not “{text[:40]}”")
+        return as_number(text, "") or 0
+
+    def pick(self, name: str, label: str, known: Iterable[str]) -> Pick:
+        """What can be ticked; a value that is ticked but unknown stays to be seen."""
+        self.picked.add(name)
+        ticked = self.many(name)
+        return Pick(name, label, [(value, value in ticked) for value in dict.fromkeys([*known, *ticked])])
+
+    @property
+    def as_table(self) -> bool:
+        """Whether the rows are asked for as CSV; not from filters that could not be used, for a file says no notes."""
+        return self.query.get("format") == "csv" and not self.left_out
+
+    @property
+    def status(self) -> int:
+        """Of the page: a table that was not made is a refusal."""
+        return 400 if self.query.get("format") == "csv" else 200
 
     @property
     def active(self) -> bool:
@@ -73,17 +129,43 @@ class Filters:
         """One value a filter, to fill the form again."""
         return {name: self.one(name) for name in self.names}
 
+    @property
+    def rest(self) -> list[tuple[str, str, str]]:
+        """`(name, value, the address without it)` of what has no place in the form: second values of a text field."""
+        return [
+            (name, value, self.address(**{name: [kept for kept in self.many(name) if kept != value], "after": None}))
+            for name in self.names
+            if name not in self.picked
+            for value in self.many(name)[1:]
+        ]
+
+    @property
+    def here(self) -> str:
+        """The address without what is empty."""
+        return self.address(format=None)
+
+    @property
+    def table(self) -> str:
+        """The address of the same rows as CSV, all of them."""
+        return self.address(format="csv", rows=None, after=None)
+
     def address(self, **changes: Any) -> str:
-        """`?…` of this list with some parameters changed; None and "" take one out."""
+        """`?…` of this list with some parameters changed; None, "" and [] take one out."""
         query = self.query.copy()
-        for name in [name for name in query if name not in {*self.names, *PAGING} or not query.get(name)]:
-            del query[name]
+        for name in list(query):
+            query.setlist(name, [value for value in query.getlist(name) if value])
+            if name not in {*self.names, *PAGING} or not query.getlist(name):
+                del query[name]
         for name, value in changes.items():
-            query.pop(name, None)
-            if value not in (None, ""):
-                query[name] = str(value)
+            values = value if isinstance(value, list) else [value]
+            query.setlist(name, [str(one) for one in values if one not in (None, "")])
         text = query.urlencode()
         return f"?{text}" if text else "?"
+
+
+def as_number(text: str, prefix: str) -> int | None:
+    digits = text.upper().removeprefix(prefix)
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
 
 
 def read_moment(text: str) -> datetime | None:
@@ -137,7 +219,7 @@ def count_of(rows: QuerySet[Any]) -> int:
 
 def listing(rows: QuerySet[Any], everything: QuerySet[Any], filters: Filters) -> Listing:
     """Newest first, by number; a row that arrives meanwhile moves no other to another page."""
-    after, size = whole(filters, "after"), min(whole(filters, "rows") or SIZE, LONGEST)
+    after, size = filters.whole("after"), min(filters.whole("rows") or SIZE, LONGEST)
     page = rows.filter(pk__lt=after) if after else rows
     found = list(page.order_by("-pk")[: size + 1])
     shown, is_more = found[:size], len(found) > size
@@ -156,10 +238,9 @@ def found_by(words: Q, rows: Rows, filters: Filters, *, prefix: str) -> Rows:
     """The rows with the number that was asked for, or with its words in them.
 
     Words alone are looked for in the newest REACH rows only, and the page says so."""
-    number = filters.one("q").upper().removeprefix(prefix)
-    if number.isascii() and number.isdigit() and len(number) < 19:
-        return rows.filter(Q(pk=int(number)) | words & reach(rows, filters))
-    return rows.filter(words & reach(rows, filters))
+    number = as_number(filters.one("q"), prefix)
+    near = words & reach(rows, filters)
+    return rows.filter(near if number is None else Q(pk=number) | near)
 
 
 def reach(rows: QuerySet[Any], filters: Filters) -> Q:
@@ -171,18 +252,17 @@ def reach(rows: QuerySet[Any], filters: Filters) -> Q:
     return Q(pk__gt=newest - REACH)
 
 
-def whole(filters: Filters, name: str) -> int:
-    text = filters.query.get(name, "")
-    if text.isascii() and text.isdigit() and int(text[:18]) > 0:
-        return int(text[:18])
-    if text:
-        filters.notes.append(f"“{name}” is a whole number above 0; “{text[:40]}” was left out.")
-    return 0
+def list_page(request: HttpRequest, template: str, filters: Filters, context: dict[str, Any]) -> HttpResponse:
+    """The page of a list; its address, in the browser too, is the one without what is empty."""
+    here = f"{request.path}{filters.here.removesuffix('?')}"
+    facts = {"filters": filters, "here": here if request.get_full_path() != here else "", **context}
+    answer = render(request, template, facts, status=filters.status)
+    answer["HX-Push-Url"] = here
+    return answer
 
 
-def choices(values: Iterable[str], chosen: str) -> list[dict[str, Any]]:
-    """Options of a select; a value that is chosen but unknown stays to be seen."""
-    known = list(dict.fromkeys(values))
-    return [
-        {"value": value, "on": value == chosen} for value in known + [chosen] * bool(chosen and chosen not in known)
-    ]
+def as_table(
+    request: HttpRequest, name: str, row: type[Schema], rows: QuerySet[Any], show: Callable[[Any], dict[str, Any]]
+) -> HttpResponseBase:
+    """Every row of a list as `name.csv`, with the same members as in the API."""
+    return download(request, name, row, map(show, by_number(rows)))

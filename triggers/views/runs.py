@@ -1,49 +1,51 @@
 """Runs: the list, and one run told from its event to its actions."""
 
-import difflib
-import json
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from project.lib import clock
+from project.lib.jsontext import difference
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
-from triggers import redrive
-from triggers.models import Run, Step, Switch, Trigger, Wait
-from triggers.models.run import RunQuerySet, Status
-from triggers.views.lists import Filters, choices, found_by, listing
+from triggers import redrive, registry, schemas
+from triggers.models import DeadLetter, Run, Step, Switch, Trigger, Wait
+from triggers.models.run import CLAIMABLE, RunQuerySet, Status
+from triggers.views.lists import Filters, as_table, list_page, listing
 from triggers.views.steps import SMALL, chosen_of, log_of, rows_of
 from triggers.views.story import Facts, now_of, summary, waited
 from triggers.views.timeline import timeline
 
-FILTERS = ("q", "handler", "trigger", "status", "event", "since", "until")
-TABS = ("timeline", "log", "payload", "history")
+FILTERS = ("handler", "trigger", "status", "event", "since", "until")
 MOST_HISTORY = 50
 MOST_STEPS = 500  # rows of a timeline, lines of a log: the newest
 LIST_LEAVES_OUT = ("result_json", "data_json", "event__raw", "event__data_json", "event__headers", "event__credentials")
 
 
 @require_safe
-def runs(request: HttpRequest) -> HttpResponse:
+def runs(request: HttpRequest) -> HttpResponseBase:
     """The list, newest first, with work and waiting told apart."""
     filters = Filters(request.GET, FILTERS)
     everything = Run.objects.select_related("event", "trigger").defer(*LIST_LEAVES_OUT)
-    found = listing(wanted(everything, filters), everything, filters)
+    rows = wanted(everything, filters)
+    if filters.as_table:
+        return as_table(request, "runs", schemas.RunRow, rows, schemas.RunRow.facts)
+    found = listing(rows, everything, filters)
     tell_times(found.rows)
-    handlers = Trigger.objects.kept().order_by("handler").values_list("handler", flat=True)
-    context = {
-        "list": found,
-        "filters": filters,
-        "handlers": choices(handlers, filters.one("handler")),
-        "statuses": choices(Status.values, filters.one("status")),
-    }
-    return render(request, "triggers/runs.html", context)
+    kept = list(Trigger.objects.kept().order_by("slug").values_list("slug", "handler"))
+    handlers = sorted({*registry.HANDLERS, *(handler for _, handler in kept)})
+    picks = [
+        filters.pick("handler", "Handler", handlers),
+        filters.pick("trigger", "Trigger", [slug for slug, _ in kept]),
+        filters.pick("status", "State", Status.values),
+    ]
+    return list_page(request, "triggers/runs.html", filters, {"list": found, "picks": picks})
 
 
 def wanted(rows: RunQuerySet, filters: Filters) -> RunQuerySet:
@@ -52,17 +54,14 @@ def wanted(rows: RunQuerySet, filters: Filters) -> RunQuerySet:
         rows = rows.filter(handler__in=handlers)
     if triggers := filters.many("trigger"):
         rows = rows.filter(trigger__slug__in=triggers)
-    if statuses := filters.many("status"):
+    if statuses := filters.some("status", Status.values):
         rows = rows.filter(status__in=statuses)
-    if event := filters.number("event", prefix="E-"):
-        rows = rows.filter(event_id=event)
+    if events := filters.numbers("event", prefix="E-"):
+        rows = rows.filter(event_id__in=events)
     if since := filters.time("since"):
         rows = rows.filter(queued_at__gte=since)
     if until := filters.time("until"):
         rows = rows.filter(queued_at__lt=until)
-    if words := filters.one("q"):
-        about = Q(handler__icontains=words) | Q(event__type__icontains=words) | Q(event__subject__icontains=words)
-        rows = found_by(about, rows, filters, prefix="R-")
     return rows
 
 
@@ -83,17 +82,11 @@ def tell_times(rows: list[Run]) -> None:
 @require_safe
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """One run."""
-    found = get_object_or_404(Run.objects.select_related("event", "event__source", "trigger", "requester"), pk=pk)
+    found = get_object_or_404(with_counts(), pk=pk)
     facts = facts_of(found, payloads=can(request.user, "payloads"))
-    steps = newest_steps(found)
     tab = request.GET.get("tab", "timeline")
     tab = tab if tab in TABS else "timeline"
-    rows = rows_of(facts, steps)
-    problems = [row for row in rows if row.is_problem]
-    only_problems = bool(request.GET.get("problems"))
-    waiting = waited(facts.waits, facts.now)
     began = found.started_at or found.queued_at
-    logged = found.steps.filter(kind="log")
     context = {
         "run": found,
         "tab": tab,
@@ -101,19 +94,66 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "box": now_of(facts),
         "summary": summary(facts),
         "whole": (found.finished_at or facts.now) - began,
-        "waiting": waiting,
-        "line": timeline(problems if only_problems else rows, shorten=not request.GET.get("full")),
-        "problems": len(problems),
-        "only_problems": only_problems,
-        "full": bool(request.GET.get("full")),
-        "step": chosen_of(found, steps, request.GET.get("step", "")),
-        "cut": len(steps) == MOST_STEPS,
-        "logged": logged.count(),
-        "log": log_of(logged.order_by("-seq")[:MOST_STEPS]) if tab == "log" else [],
-        "history": history_of(found),
-        **(payload_of(found) if tab == "payload" and can(request.user, "payloads") else {}),
+        "waiting": waited(facts.waits, facts.now),
+        "edit": edit_of(found),
+        **TABS[tab](request, facts),
     }
     return render(request, "triggers/run.html", context)
+
+
+def with_counts() -> QuerySet[Any]:
+    """Runs with what their page says of them; `logged` and `told` are the numbers on its tabs."""
+    lines = Step.objects.filter(run=OuterRef("pk"), kind="log").order_by().values("run").annotate(n=Count("pk"))
+    same = Run.objects.filter(event=OuterRef("event"), handler=OuterRef("handler")).order_by()
+    told = same.values("event").annotate(n=Count("pk"))
+    rows = Run.objects.select_related("event", "event__source", "trigger", "requester")
+    return rows.annotate(logged=Coalesce(Subquery(lines.values("n")), 0), told=Subquery(told.values("n")))
+
+
+def edit_of(run: Run) -> Run | None:
+    """The run in which a person gave this one its data: itself, or one it repeats; None when it has the event's own."""
+    if run.data_json is None:
+        return None
+    why = DeadLetter.objects.filter(redriven_as=OuterRef("pk")).values("reason")[:1]
+    same = Run.objects.filter(event_id=run.event_id, data_json=run.data_json).select_related("requester")
+    return same.annotate(why=Subquery(why)).order_by("pk").first()
+
+
+def timeline_tab(request: HttpRequest, facts: Facts) -> dict[str, Any]:
+    steps = newest_steps(facts.run)
+    rows = rows_of(facts, steps)
+    problems = [row for row in rows if row.is_problem]
+    only_problems, full = bool(request.GET.get("problems")), bool(request.GET.get("full"))
+    return {
+        "line": timeline(problems if only_problems else rows, shorten=not full),
+        "problems": len(problems),
+        "only_problems": only_problems,
+        "full": full,
+        "step": chosen_of(facts.run, steps, request.GET.get("step", "")),
+        "cut": len(steps) == MOST_STEPS,
+    }
+
+
+def log_tab(request: HttpRequest, facts: Facts) -> dict[str, Any]:
+    return {"log": log_of(facts.run.steps.filter(kind="log").order_by("-seq")[:MOST_STEPS])}
+
+
+def payload_tab(request: HttpRequest, facts: Facts) -> dict[str, Any]:
+    """The data it works on; where a person edited it, the difference to the event's own."""
+    run, own = facts.run, facts.run.event.data_text if facts.payloads else ""
+    if not facts.payloads or run.data_json is None:
+        return {"payload": own}
+    return {"payload": run.data_json, "difference": difference(own, run.data_json)}
+
+
+def history_tab(request: HttpRequest, facts: Facts) -> dict[str, Any]:
+    """Every run of this handler for the same event, newest first; none is ever overwritten."""
+    run = facts.run
+    same = Run.objects.filter(event_id=run.event_id, handler=run.handler).select_related("requester", "trigger")
+    return {"history": same.defer("result_json", "data_json").order_by("-pk")[:MOST_HISTORY]}
+
+
+TABS = {"timeline": timeline_tab, "log": log_tab, "payload": payload_tab, "history": history_tab}
 
 
 def newest_steps(run: Run) -> list[Step]:
@@ -123,49 +163,17 @@ def newest_steps(run: Run) -> list[Step]:
 
 
 def facts_of(run: Run, *, payloads: bool) -> Facts:
-    paused = Switch.objects.off().filter(
-        Q(scope="all") | Q(scope="handler", name=run.handler) | Q(scope="source", name=run.event.source_slug)
-    )
     return Facts(
         run=run,
         waits=list(run.waits.order_by("pk")),
         actions=list(run.actions.select_related("connection").order_by("pk")),
-        letter=run.letters.order_by("-pk").first(),
-        paused=paused.first(),
+        letter=run.letters.order_by("-pk").first() if run.status == Status.DEAD else None,
+        paused=Switch.objects.holding(handler=run.handler, source=run.event.source_slug).first()
+        if run.status in CLAIMABLE
+        else None,
         now=clock.now(),
         payloads=payloads,
     )
-
-
-def history_of(run: Run) -> list[Run]:
-    """Every run of this handler for the same event, newest first; none is ever overwritten."""
-    same = Run.objects.filter(event_id=run.event_id, handler=run.handler).select_related("requester", "trigger")
-    return list(same.defer("result_json", "data_json").order_by("-pk")[:MOST_HISTORY])
-
-
-def payload_of(run: Run) -> dict[str, Any]:
-    """The data it works on and its result; where a person edited the data, the difference to the event's own."""
-    event = run.event
-    edited = run.data_json is not None
-    return {
-        "payload": run.data_json if edited else event.data_text,
-        "edited": edited,
-        "difference": difference(event.data_text, run.data_json or "") if edited else [],
-    }
-
-
-def difference(before: str, after: str) -> list[tuple[str, str]]:
-    """Lines of a unified diff as (add | del | same, text); numbers stay as they were written."""
-    lines = difflib.unified_diff(pretty(before), pretty(after), "the event", "this run", lineterm="", n=3)
-    tones = {"+": "add", "-": "del"}
-    return [(tones.get(line[:1], "same"), line) for line in lines if not line.startswith(("---", "+++"))]
-
-
-def pretty(text: str) -> list[str]:
-    try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False).splitlines()
-    except ValueError:
-        return text.splitlines()
 
 
 @require_POST

@@ -20,10 +20,14 @@ from project.people import doors
 from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import configure, fire, refusals, upkeep
+from triggers import schemas_config as schemas
 from triggers.errors import NotValid, Stale
-from triggers.forms.source import KINDS, ScheduleForm, SecretForm, SourceForm, form_for
-from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger
+from triggers.forms.named import SourceForm
+from triggers.forms.schedule import ScheduleForm
+from triggers.forms.source import KINDS, SecretForm, form_for
+from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger, Watch
 from triggers.sources.schedule import preview, zones
+from triggers.views.lists import Filters, as_table, list_page
 
 NEXT = 5  # slots shown
 LAST_EVENTS = 5
@@ -33,10 +37,13 @@ HOLD = {"day": timedelta(days=1), "week": timedelta(days=7)}
 
 
 @require_safe
-def sources(request: HttpRequest) -> HttpResponse:
+def sources(request: HttpRequest) -> HttpResponseBase:
     """Every source that is kept, and when it last rang."""
+    filters = Filters(request.GET, ())
+    if filters.as_table:
+        return as_table(request, "sources", schemas.SourceOut, Source.objects.kept(), schemas.SourceOut.of)
     newest = Event.objects.filter(source_slug=OuterRef("slug")).order_by("-pk").values("received_at")[:1]
-    rows = list(Source.objects.kept().annotate(last_at=Subquery(newest)).order_by("slug"))
+    rows = list(Source.objects.kept().select_related("watch").annotate(last_at=Subquery(newest)).order_by("slug"))
     refused = Refusal.objects.filter(source__in=rows).exclude(reason__in=DUPLICATES)
     counted = dict(refused.values_list("source").annotate(n=Count("pk")).order_by())
     for row in rows:
@@ -44,7 +51,7 @@ def sources(request: HttpRequest) -> HttpResponse:
         row.look = KINDS.get(row.kind, ("inbox", row.kind, ""))  # type: ignore[attr-defined]
         row.needs_secret = lacks_secret(row)  # type: ignore[attr-defined]
     unknown = Refusal.objects.filter(source=None).order_by("-pk")[:10]
-    return render(request, "triggers/sources.html", {"sources": rows, "unknown": unknown})
+    return list_page(request, "triggers/sources.html", filters, {"sources": rows, "unknown": unknown})
 
 
 def lacks_secret(source: Source) -> bool:
@@ -120,6 +127,7 @@ def source_page(
         "form": form,
         "source": row,
         "kind": kind,
+        "has_door": kind in ("webhook", "cloudevents"),
         "look": KINDS.get(kind, ("inbox", kind, "")),
         "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
         "stale": stale,
@@ -152,6 +160,7 @@ def signs_of(source: Source) -> dict[str, Any]:
         "refusals": refused.exclude(reason__in=DUPLICATES).order_by("-pk")[:SHOWN_REFUSALS],
         "duplicates": refused.filter(reason__in=DUPLICATES).count(),
         "listeners": Trigger.objects.kept().filter(source__in=[source.slug, "*"]).order_by("slug"),
+        "watch": Watch.objects.filter(source=source).first(),
         "slots": ScheduleFire.objects.filter(source=source).order_by("-fire_at")[:NEXT],
     }
 
@@ -205,21 +214,6 @@ def source_secret_end(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@needs("configure")
-def switch_source(request: HttpRequest, slug: str) -> HttpResponse:
-    """On or off; while it is off its address answers 404 and its clock stands still."""
-    row = get_object_or_404(Source, slug=slug)
-    on = request.POST.get("on") == "1"
-    try:
-        upkeep.switch(row, on=on, by=who(request))
-    except Problem as refused:
-        messages.error(request, refused.detail)
-    else:
-        messages.success(request, f"{slug} is {'on' if on else 'off'}.")
-    return redirect("sources") if request.POST.get("back") == "list" else redirect("source-edit", slug=slug)
-
-
-@require_POST
 @needs("operate")
 def ring_source(request: HttpRequest, slug: str) -> HttpResponse:
     """Ring a schedule once, now; its slots stay as they are."""
@@ -227,16 +221,6 @@ def ring_source(request: HttpRequest, slug: str) -> HttpResponse:
     seq = fire.fire(row, by=who(request))
     messages.success(request, f"{slug} rang: E-{seq}.")
     return redirect("event", seq=seq)
-
-
-@require_POST
-@needs("configure")
-def archive_source(request: HttpRequest, slug: str) -> HttpResponse:
-    """Out of use for good; its events stay readable."""
-    row = get_object_or_404(Source.objects.kept(), slug=slug)
-    upkeep.archive(row, by=who(request))
-    messages.success(request, f"{slug} is archived. Its events stay.")
-    return redirect("sources")
 
 
 @require_POST

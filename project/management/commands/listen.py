@@ -1,5 +1,6 @@
 """`manage.py listen`: the sources that must be listened to, and the tick when nobody else runs it."""
 
+import logging
 import signal
 import threading
 import time
@@ -9,8 +10,10 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, close_old_connections
 
 from project import desk, health
+from triggers.listeners.keeper import Keeper
 from triggers.models import Pulse
 
+logger = logging.getLogger("nightdesk.listen")
 LOOK_EVERY = 3.0  # seconds
 LATE = 10.0  # seconds since the last tick after which it is run here, broker or not
 
@@ -25,13 +28,17 @@ class Command(BaseCommand):
         self.began = time.monotonic()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        helping = False
-        while not stop.wait(LOOK_EVERY):
+        helping, keeper = False, Keeper()
+        while True:
             try:
+                keeper.look()
                 helping = self.help_out(helping)
             except DatabaseError as error:
-                self.stderr.write(f"the database does not answer: {str(error).strip()}")
+                logger.error("The database does not answer: %s", str(error).strip())
                 close_old_connections()
+            if stop.wait(LOOK_EVERY):
+                break
+        keeper.stop()
 
     def help_out(self, helping: bool) -> bool:
         """Run the tick if it is late; says so when that begins and ends."""
@@ -40,6 +47,6 @@ class Command(BaseCommand):
         if age <= LATE:
             return False
         if not helping:
-            self.stdout.write(f"no tick for {age:.0f} s; running it from here")
+            logger.warning("No tick for %.0f s; running it from here", age)
         desk.tick()
         return True

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import socket
+import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from typing import IO, Any
@@ -59,13 +60,14 @@ def chosen(text: str) -> list[str]:
 
 def start(names: list[str], workers: int) -> None:
     """Turn into the supervisor of these processes; does not return."""
+    form = settings.LOG_FORMAT or ("console" if sys.stdout.isatty() else "json")
     try:
-        children = processes.children(names, workers=workers)
+        children = processes.children(names, workers=workers, log_format=form)
     except FileNotFoundError as missing:
         raise CommandError(str(missing)) from missing
     welcome = f"\n  Nightdesk is open at {settings.BASE_URL}   (Ctrl-C closes it)\n" if "web" in names else ""
     os.chdir(settings.BASE_DIR)
-    become(children, welcome=welcome, plan=settings.DATA_DIR / "processes.json")
+    become(children, welcome=welcome, plan=settings.DATA_DIR / "processes.json", as_json=form == "json")
 
 
 @contextlib.contextmanager

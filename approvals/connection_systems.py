@@ -1,0 +1,179 @@
+"""One form for each system a connection can lead to, and how the pages call it."""
+
+from typing import Any, ClassVar
+
+from django import forms
+
+from approvals.connection_forms import KEPT, MONO, ConnectionForm, address_field, checked, plain_field, secret_field
+from approvals.connectors.http import origin
+from approvals.connectors.mail import bare
+from approvals.errors import NotValid
+from approvals.reach import check_mail
+from project.lib import smtp
+from triggers.forms.fields import LinesField
+
+SYSTEMS = {
+    "github": ("git-pull-request", "GitHub", "Comments, pull requests and merges through GitHub's API."),
+    "http": ("globe", "HTTP", "Requests to web addresses, with credentials in headers for the hosts you name."),
+    "smtp": ("mail", "Mail", "Mail through your own SMTP server."),
+    "slack": ("hash", "Slack", "Messages into one channel, by a bot's token or an incoming webhook."),
+    "feishu": ("message-circle", "Feishu", "Messages into one group, by the webhook of a custom bot. Lark too."),
+    "wecom": ("messages-square", "WeCom", "Messages into one group, by the webhook of a group bot."),
+    "stripe": ("credit-card", "Stripe", "Refunds."),
+    "notify": ("bell", "Notifications", "Messages to your own people, by chat, mail or push (Apprise addresses)."),
+}
+
+
+class GitHubForm(ConnectionForm):
+    CONFIG = ("api_url",)
+    SECRETS = NEEDED = ("token",)
+    MISSING = "A connection that is not for practice needs a token."
+
+    api_url = address_field("API address", "Empty for github.com; GitHub Enterprise: https://HOST/api/v3")
+    token = secret_field("Token")
+
+    def clean_api_url(self) -> str:
+        return checked(self.cleaned_data["api_url"], "api_url")
+
+
+class HttpForm(ConnectionForm):
+    CONFIG = ("hosts",)
+
+    hosts = LinesField(
+        label="Hosts",
+        required=False,
+        help_text="One a line: api.example.org, example.org:8443. Only they are called. Needed with headers.",
+    )
+    headers = forms.CharField(
+        label="Headers with credentials",
+        required=False,
+        max_length=8000,
+        help_text=f"One a line: Authorization: Bearer … They go to the hosts above. {KEPT}",
+        widget=forms.Textarea(attrs={"rows": 3, **MONO}),
+    )
+
+    def clean_hosts(self) -> list[str]:
+        hosts: list[str] = self.cleaned_data["hosts"]
+        try:
+            for entry in hosts:
+                origin(entry)
+        except ValueError as error:
+            raise forms.ValidationError(f"{entry}: {error}") from None
+        return hosts
+
+    def clean_headers(self) -> dict[str, str]:
+        pairs: dict[str, str] = {}
+        for line in self.cleaned_data["headers"].splitlines():
+            name, colon, value = line.partition(":")
+            if not line.strip():
+                continue
+            if not colon or not name.strip() or not value.strip():
+                raise forms.ValidationError("Each line is a name, a colon and a value.")
+            pairs[name.strip()] = value.strip()
+        return pairs
+
+    def secrets(self) -> dict[str, Any] | None:
+        return self.cleaned_data["headers"] or None
+
+    def clean(self) -> dict[str, Any]:
+        clean = super().clean()
+        kept = bool(self.connection and self.connection.sealed_secrets)
+        if (clean.get("headers") or kept) and not clean.get("hosts") and "hosts" not in self.errors:
+            self.add_error("hosts", "Name the hosts to which the headers may go.")
+        return clean
+
+
+class SmtpForm(ConnectionForm):
+    CONFIG = ("host", "port", "security", "username", "sender")
+    SECRETS = ("password",)
+    NEEDED = ("host",)
+
+    host = plain_field("Server", "smtp.example.org")
+    port = forms.IntegerField(
+        label="Port", required=False, min_value=1, max_value=65535, help_text="Empty: 587, with TLS 465, without 25."
+    )
+    security = forms.ChoiceField(
+        label="Encryption",
+        required=False,
+        choices=[("starttls", "STARTTLS"), ("tls", "TLS from the start"), ("none", "None, and no password")],
+    )
+    username = plain_field("User name")
+    password = secret_field("Password")
+    sender = plain_field("Sender", "The address mails come from: desk@example.org")
+
+    def clean(self) -> dict[str, Any]:
+        clean = super().clean()
+        if clean.get("host") and not self.errors:
+            self.check_server(clean)
+        if clean.get("security") == "none" and clean.get("username"):
+            self.add_error("security", "A password is not sent without encryption.")
+        return clean
+
+    def check_server(self, clean: dict[str, Any]) -> None:
+        try:
+            bare(clean["sender"])
+        except ValueError as error:
+            self.add_error("sender", f"The sender {error}.")
+        try:
+            check_mail({"host": clean["host"], "port": clean.get("port") or smtp.PORT})
+        except NotValid as refusal:
+            self.add_error("host", refusal.detail)
+
+
+class WebhookForm(ConnectionForm):
+    SECRETS: ClassVar[tuple[str, ...]] = ("webhook_url",)
+    NEEDED: ClassVar[tuple[str, ...]] = ("webhook_url",)
+
+    webhook_url = secret_field("Webhook address", "It is a secret: whoever knows it can post.")
+
+    def clean_webhook_url(self) -> str:
+        return checked(self.cleaned_data["webhook_url"], "webhook_url")
+
+
+class SlackForm(WebhookForm):
+    CONFIG = ("channel",)
+    SECRETS = NEEDED = ("webhook_url", "token")
+    MISSING = "A connection that is not for practice needs a webhook address, or a token and a channel."
+
+    token = secret_field("Bot token", "Instead of a webhook: xoxb-… with the right chat:write.")
+    channel = plain_field("Channel", "With a token: the channel's id, C0123456789.")
+
+    def clean(self) -> dict[str, Any]:
+        clean = super().clean()
+        if clean.get("token") and not clean.get("channel"):
+            self.add_error("channel", "With a token the channel must be named.")
+        return clean
+
+
+class FeishuForm(WebhookForm):
+    SECRETS = ("webhook_url", "secret")
+
+    secret = secret_field("Signing secret", "If the bot checks signatures.")
+
+
+class StripeForm(ConnectionForm):
+    SECRETS = NEEDED = ("key",)
+
+    key = secret_field("Key", "A restricted key that may read charges and payment intents and write refunds: rk_…")
+
+
+class NotifyForm(ConnectionForm):
+    SECRETS = ("urls",)
+
+    urls = LinesField(
+        label="Addresses",
+        required=False,
+        help_text=f"Apprise addresses, one a line: slack://…, mailto://… {KEPT}",
+    )
+
+
+FORMS: dict[str, type[ConnectionForm]] = {
+    "github": GitHubForm,
+    "http": HttpForm,
+    "smtp": SmtpForm,
+    "slack": SlackForm,
+    "feishu": FeishuForm,
+    "wecom": WebhookForm,
+    "stripe": StripeForm,
+    "notify": NotifyForm,
+}

@@ -1,0 +1,64 @@
+"""Actions: everything handlers ever wanted done, newest first; what nobody knows the outcome of stands above all."""
+
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase
+from django.views.decorators.http import require_safe
+
+from approvals import schemas
+from approvals.kinds import KINDS
+from approvals.models import Action
+from approvals.models.action import ActionQuerySet, Status
+from approvals.tiers import Tier
+from project.people.roles import can
+from triggers.views.lists import Filters, as_table, count_of, list_page, listing
+
+FILTERS = ("kind", "tier", "status", "run", "requester", "since", "until")
+MOST_UNKNOWN = 20  # shown above the list
+
+
+@require_safe
+def actions(request: HttpRequest) -> HttpResponseBase:
+    """The list. Without a choice of states the unknown ones come first, in a part of their own."""
+    filters = Filters(request.GET, FILTERS)
+    everything = Action.objects.for_lists()
+    rows = wanted(everything, filters)
+    if filters.as_table:
+        show = partial(schemas.ActionLine.of, arguments=can(request.user, "payloads"))
+        return as_table(request, "actions", schemas.ActionLine, rows.for_tables(), show)
+    context: dict[str, Any] = {}
+    if not filters.many("status"):
+        lost = rows.filter(status=Status.UNKNOWN)
+        context |= {"lost": list(lost.order_by("-pk")[:MOST_UNKNOWN]), "lost_count": count_of(lost)}
+        context["all_lost"] = filters.address(status=Status.UNKNOWN, rows=None, after=None)
+        rows = rows.exclude(status=Status.UNKNOWN)
+    context |= {"list": listing(rows, everything, filters), "picks": picks_of(filters)}
+    return list_page(request, "approvals/actions.html", filters, context)
+
+
+def picks_of(filters: Filters) -> list[Any]:
+    return [
+        filters.pick("kind", "Kind", sorted(KINDS)),
+        filters.pick("tier", "Risk", Tier.values),
+        filters.pick("status", "State", Status.values),
+    ]
+
+
+def wanted(rows: ActionQuerySet, filters: Filters) -> ActionQuerySet:
+    """The rows the filters ask for."""
+    if kinds := filters.many("kind"):
+        rows = rows.filter(kind__in=kinds)
+    if tiers := filters.some("tier", Tier.values):
+        rows = rows.filter(tier__in=tiers)
+    if statuses := filters.some("status", Status.values):
+        rows = rows.filter(status__in=statuses)
+    if runs := filters.numbers("run", prefix="R-"):
+        rows = rows.filter(run_id__in=runs)
+    if names := filters.many("requester"):
+        rows = rows.filter(requested_by__username__in=names)
+    if since := filters.time("since"):
+        rows = rows.filter(created_at__gte=since)
+    if until := filters.time("until"):
+        rows = rows.filter(created_at__lt=until)
+    return rows

@@ -1,0 +1,78 @@
+"""Is the desk at work right now? Asked by `/settings/checks` of the rows, the broker, the disk and the processes."""
+
+import shutil
+
+from celery import current_app
+from django.conf import settings
+from kombu.exceptions import OperationalError
+
+from project import health
+from project.checks import Question
+from project.lib import clock
+from triggers import registry
+from triggers.models import Run, Trigger
+
+PATIENCE = 1.0  # seconds the processes have to answer
+LATE_RUN = 60.0  # seconds a due run may wait for a worker
+FREE = 1024**3  # bytes; below it the disk counts as full
+SHARE = 0.05  # of the disk
+
+
+def workers() -> str:
+    """Which of the two pools does not answer a ping."""
+    if not settings.CELERY_BROKER_URL.startswith(("redis", "unix", "amqp")):
+        return "There is no broker to ask them through"
+    try:
+        answers = current_app.control.ping(timeout=PATIENCE)
+    except (OperationalError, OSError) as error:
+        return f"The broker does not answer: {error}"
+    names = {name.partition("-")[0].partition("@")[0] for answer in answers for name in answer}
+    missing = [name for name in ("worker", "desk") if name not in names]
+    return f"No process {' and no process '.join(missing)} answers" if missing else ""
+
+
+def queue() -> str:
+    now = clock.now()
+    oldest = Run.objects.due(now).order_by("due_at").values_list("due_at", flat=True).first()
+    waited = (now - oldest).total_seconds() if oldest else 0
+    return f"The oldest due run has waited for {waited:.0f} s" if waited > LATE_RUN else ""
+
+
+def disk() -> str:
+    usage = shutil.disk_usage(settings.DATA_DIR)
+    if usage.free >= min(FREE, SHARE * usage.total):
+        return ""
+    return f"{usage.free // 1024**2:,} MB are free where {settings.DATA_DIR} lies"
+
+
+def listening() -> str:
+    return "; ".join(f"{slug}: {fault}" for slug, fault in health.listeners().items() if fault)
+
+
+def broken_handlers() -> str:
+    return "; ".join(f"{name}: {broken.error[:200]}" for name, broken in registry.BROKEN.items())
+
+
+def missing_handlers() -> str:
+    wanted = Trigger.objects.armed().values_list("slug", "handler")
+    missing = [f"{slug} wants {handler}" for slug, handler in wanted if handler not in registry.HANDLERS]
+    return "; ".join(missing[:10])
+
+
+LIVE = [
+    Question("desk.E01", "Does the database answer?", "Look at its own log, and at DATABASE_URL.", health.database),
+    Question(
+        "desk.E02", "Does the broker answer?", "Runs go on by the tick, more slowly. Look at REDIS_URL.", health.broker
+    ),
+    Question("desk.E03", "Does the tick run?", "Is a process `desk` or `listen` running?", health.tick),
+    Question("desk.E04", "Do the workers answer?", "manage.py up --processes worker,desk starts them.", workers),
+    Question("desk.E09", "Is every watched source listened to?", "manage.py up --processes listen", listening),
+    Question("desk.W05", "Do runs start in time?", "Give more --workers, or look what holds them up.", queue),
+    Question("desk.E06", "Is there room on the disk?", "Free some, or lower RETENTION_DAYS.", disk),
+    Question(
+        "desk.W07", "Can every handler file be read?", "Mend the file; /handlers shows the traceback.", broken_handlers
+    ),
+    Question(
+        "desk.W08", "Has every trigger its handler?", "Bring the handler back, or change the trigger.", missing_handlers
+    ),
+]

@@ -1,0 +1,136 @@
+"""`/metrics` in the text format of Prometheus, for this machine and for tokens with scope `read`.
+
+Counters and the histograms of runs and approvals are asked of rows, so they are the same in whichever process answers
+and go on after a restart (project/metrics_rows.py). What no row keeps (repeats, refusals, the door's own time) is
+counted in memory and added to rows every five seconds (triggers/tallies.py). Gauges are asked of the rows at every
+scrape, each with an end: docs/metrics.md says how each number is meant."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from approvals.models import Action
+from project import metrics_rows
+from project.health import is_local, listeners, may_read
+from project.lib import clock
+from triggers.models import DeadLetter, Pulse, Run
+from triggers.models.run import CLAIMABLE
+from triggers.tallies import LADDERS, SLOW, SUM, Key
+
+MOST_QUEUED = 20_000  # runs that are looked at for `queue_depth`
+MOST_LETTERS = 100_000
+NEWEST = 1000  # actions from which the share that asked nobody is taken
+PRIORITIES = range(10)
+
+# name: (tally, labels, what people read)
+COUNTERS = {
+    "nightdesk_events": ("events", ("source", "status"), "Events stored, by what became of them."),
+    "nightdesk_duplicates": ("duplicates", ("source",), "Deliveries that had come before."),
+    "nightdesk_refused": ("refused", ("source", "reason"), "Deliveries that became no event; no source: unknown."),
+    "nightdesk_runs": ("runs", ("handler", "status"), "Runs that ended."),
+    "nightdesk_actions": ("actions", ("kind", "tier", "status"), "Actions that were settled."),
+}
+HISTOGRAMS = {
+    "nightdesk_door_seconds": ("door", "From a delivery's headers to the end of the answer."),
+    "nightdesk_run_start_delay_seconds": ("start", "From queued to the first try, of runs that ended."),
+    "nightdesk_event_to_result_seconds": ("result", "From received to succeeded, without re-runs."),
+    "nightdesk_approval_wait_seconds": ("approval", "From proposed to decided, medium and high."),
+    "nightdesk_resume_delay_seconds": (
+        "resume",
+        "From the end of a wait until the run had gone on, of runs that ended.",
+    ),
+}
+
+
+@require_safe
+def page(request: HttpRequest) -> HttpResponse:
+    """200 with the numbers; who is neither here nor holds a token reads 401."""
+    if not (is_local(request) or may_read(request)):
+        body = {"type": "/problems/not_signed_in", "title": "Send a token with the scope read.", "status": 401}
+        headers = {"WWW-Authenticate": "Bearer"}
+        return JsonResponse({**body, "code": "not_signed_in"}, status=401, headers=headers)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Desk())
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+class Desk:
+    """What the client library asks for all numbers."""
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        counts = metrics_rows.known()
+        yield from (counter(name, *told, counts) for name, told in COUNTERS.items())
+        yield from (histogram(name, *told, counts) for name, told in HISTOGRAMS.items())
+        yield from gauges()
+
+
+def counter(name: str, tally: str, labels: tuple[str, ...], words: str, counts: Counter[Key]) -> Metric:
+    family = CounterMetricFamily(name, words, labels=labels)
+    for (of, values), number in sorted(counts.items()):
+        if of == tally and len(values) == len(labels):
+            family.add_metric(values, number)
+    return family
+
+
+def histogram(name: str, tally: str, words: str, counts: Counter[Key]) -> Metric:
+    family = HistogramMetricFamily(name, words)
+    total, rungs = 0.0, []
+    for end in (*map(str, LADDERS.get(tally, SLOW)), "+Inf"):
+        total += counts[tally, (end,)]
+        rungs.append((end, total))
+    family.add_metric((), rungs, counts[tally, (SUM,)])
+    return family
+
+
+def gauges() -> Iterator[Metric]:
+    queue = GaugeMetricFamily("nightdesk_queue_depth", "Runs that wait for a worker.", labels=("trigger",))
+    for slug, number in queued():
+        queue.add_metric((slug or "",), number)
+    yield queue
+    alive = GaugeMetricFamily("nightdesk_listener_alive", "1: the source is listened to.", labels=("source",))
+    for slug, fault in listeners().items():
+        alive.add_metric((slug,), float(not fault))
+    yield alive
+    yield gauge("nightdesk_oldest_due_seconds", "How long the oldest due run has waited for a worker.", oldest_due())
+    letters = DeadLetter.objects.open().values("pk")[:MOST_LETTERS].count()
+    yield gauge("nightdesk_dead_letters_open", "Dead letters nobody has looked after.", letters)
+    age = Pulse.age("tick")
+    if age is not None:
+        yield gauge("nightdesk_tick_age_seconds", "Since the last round of the desk.", age)
+    share = auto_share()
+    if share is not None:
+        yield gauge("nightdesk_auto_share", "Share of the newest 1000 actions that asked nobody.", share)
+
+
+def gauge(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=value)
+
+
+def queued() -> "Iterable[tuple[str, int]]":
+    some = Run.objects.filter(status__in=CLAIMABLE).order_by("priority", "due_at", "id").values("pk")[:MOST_QUEUED]
+    return Run.objects.filter(pk__in=some).values_list("trigger__slug").annotate(n=Count("pk")).order_by()
+
+
+def oldest_due() -> float:
+    """One look at the index for each priority: a long queue costs no more than a short one."""
+    now = clock.now()
+    due = Run.objects.due(now)
+    firsts = (
+        due.filter(priority=one).order_by("due_at").values_list("due_at", flat=True).first() for one in PRIORITIES
+    )
+    return max((now - first for first in firsts if first), default=timedelta(0)).total_seconds()
+
+
+def auto_share() -> float | None:
+    tiers = list(Action.objects.order_by("-pk").values_list("tier", flat=True)[:NEWEST])
+    return sum(tier in ("read", "low") for tier in tiers) / len(tiers) if tiers else None

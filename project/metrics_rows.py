@@ -1,0 +1,150 @@
+"""Counting rows without counting them all again: what is older than a minute is added up once, by the desk's tick.
+
+A scrape then reads the tallies and counts only the rows of the last minute, at most `PIECE` of them, whatever the
+desk has behind it. A minute is kept back because a transaction may become visible after younger ones. Events are
+counted when they were matched (an hour at most is waited for it), runs and actions when they ended."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
+
+from approvals.models import Action
+from project.lib import clock
+from triggers import tallies
+from triggers.models import Counted, Event, Run, Step, Wait
+from triggers.tallies import SUM, Key
+
+LAG = timedelta(seconds=60)  # rows younger than this are not added up yet
+STRIDE = timedelta(seconds=10)  # less than this is not worth a transaction
+LOOKS = 5  # times a reader begins anew
+PIECE = 20_000  # rows looked at in one go
+UNMATCHED_FOR = timedelta(hours=1)  # after which an event counts as `accepted` for good
+BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+WENT_ON = ("wait", "sleep", "act")  # kinds of steps with which a woken run goes on
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Rows that come to an end in time: by which field, and what each adds to the tallies."""
+
+    name: str
+    rows: Callable[[], "QuerySet[Model]"]
+    field: str
+    count: Callable[["QuerySet[Model]"], Counter[Key]]
+    until: Callable[[datetime], datetime] = lambda horizon: horizon
+
+    def between(self, after: datetime, until: datetime) -> "QuerySet[Model]":
+        return self.rows().filter(**{f"{self.field}__gt": after, f"{self.field}__lte": until})
+
+    def reach(self, after: datetime, until: datetime) -> datetime:
+        """`until`, or the earlier moment at which PIECE rows are full."""
+        edge = self.between(after, until).order_by(self.field).values_list(self.field, flat=True)
+        return edge[PIECE : PIECE + 1].first() or until
+
+
+def events(rows: "QuerySet[Model]") -> Counter[Key]:
+    counted = rows.values_list("source_slug", "status").annotate(n=Count("pk")).order_by()
+    return Counter({("events", (source, status)): n for source, status, n in counted})
+
+
+def matched_until(horizon: datetime) -> datetime:
+    """Just before the oldest event that may still be matched."""
+    waiting = Event.objects.unmatched().filter(received_at__gt=horizon - UNMATCHED_FOR)
+    oldest = waiting.order_by("received_at").values_list("received_at", flat=True).first()
+    return min(horizon, oldest - timedelta(microseconds=1)) if oldest else horizon
+
+
+def runs(rows: "QuerySet[Model]") -> Counter[Key]:
+    fields = ("handler", "status", "queued_at", "started_at", "finished_at", "event__received_at", "rerun_of")
+    counts: Counter[Key] = Counter()
+    for handler, status, queued, started, finished, received, rerun_of in rows.values_list(*fields):
+        counts["runs", (handler, status)] += 1
+        if started:
+            observe(counts, "start", started - queued)
+        if status == "succeeded" and rerun_of is None:
+            observe(counts, "result", finished - received)
+    for woken, went_on in resumed(rows):
+        observe(counts, "resume", went_on - woken)
+    return counts
+
+
+def resumed(rows: "QuerySet[Model]") -> Iterator[tuple[datetime, datetime]]:
+    """Of every wait of these runs: when it ended, and when the run had gone on."""
+    after = Step.objects.filter(run=OuterRef("run"), kind__in=WENT_ON, finished_at__gte=OuterRef("ended_at"))
+    first = Subquery(after.order_by("seq").values("finished_at")[:1])
+    waits = Wait.objects.filter(run__in=rows.values("pk"), status__in=["resolved", "expired"], ended_at__isnull=False)
+    for woken, went_on in waits.annotate(on=first).filter(on__isnull=False).values_list("ended_at", "on"):
+        assert woken is not None
+        yield woken, went_on
+
+
+def actions(rows: "QuerySet[Model]") -> Counter[Key]:
+    counts: Counter[Key] = Counter()
+    for kind, tier, status, made, decided in rows.values_list("kind", "tier", "status", "created_at", "decided_at"):
+        counts["actions", (kind, tier, status)] += 1
+        if decided and tier in ("medium", "high"):
+            observe(counts, "approval", decided - made)
+    return counts
+
+
+def observe(counts: Counter[Key], name: str, took: timedelta) -> None:
+    seconds = max(0.0, took.total_seconds())
+    counts[name, (tallies.step(name, seconds),)] += 1
+    counts[name, (SUM,)] += seconds  # type: ignore[assignment]
+
+
+FLOWS = (
+    Flow("events", Event.objects.all, "received_at", events, matched_until),
+    Flow("runs", Run.objects.all, "finished_at", runs),
+    Flow("actions", Action.objects.all, "settled_at", actions),
+)
+
+
+def add_up() -> int:
+    """Move what is older than a minute into the tallies; how many kinds of rows moved. Safe when two do it at once."""
+    now = clock.now()
+    return sum(add_up_one(flow, flow.until(now - LAG)) for flow in FLOWS)
+
+
+def add_up_one(flow: Flow, horizon: datetime) -> bool:
+    after = counted_until(flow.name)
+    if horizon - after < STRIDE:
+        return False
+    until = flow.reach(after, horizon)
+    counts = flow.count(flow.between(after, until))
+    with transaction.atomic():
+        if not Counted.objects.filter(name=flow.name, until=after).update(until=until):
+            return False  # another round was faster
+        tallies.add(counts)
+    return True
+
+
+def counted_until(name: str) -> datetime:
+    row, _ = Counted.objects.get_or_create(name=name, defaults={"until": BEGINNING})
+    return row.until
+
+
+def known() -> Counter[Key]:
+    """Every number up to now. Rows move into the tallies every ten seconds: if that happened meanwhile, look again."""
+    for _ in range(LOOKS):
+        begun = untils()
+        counts = tallies.known()
+        for flow in FLOWS:
+            counts.update(since(flow, begun.get(flow.name, BEGINNING)))
+        if untils() == begun:
+            break
+    return counts
+
+
+def untils() -> dict[str, datetime]:
+    return dict(Counted.objects.values_list("name", "until"))
+
+
+def since(flow: Flow, after: datetime) -> Counter[Key]:
+    """What the rows say that are not added up yet; an event that is not matched yet counts later."""
+    rows = flow.between(after, flow.reach(after, clock.now()))
+    return flow.count(rows.exclude(status="accepted"))

@@ -1,0 +1,60 @@
+"""JSON is laid out for an editor without a number being touched, and compared line by line."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from project.lib.jsontext import difference, is_same, pretty
+
+TEXT = '{"id":3544790567247868102,"price":1.10,"tags":["a","b"],"none":[],"o":{},"deep":{"e":1E5}}'
+LAID_OUT = """{
+  "id": 3544790567247868102,
+  "price": 1.10,
+  "tags": [
+    "a",
+    "b"
+  ],
+  "none": [],
+  "o": {},
+  "deep": {
+    "e": 1E5
+  }
+}"""
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def test_only_white_space_changes():
+    assert pretty(TEXT) == LAID_OUT
+    assert pretty(LAID_OUT) == LAID_OUT
+    assert is_same(TEXT, LAID_OUT)
+    assert not is_same(TEXT, TEXT.replace("1.10", "1.1"))
+
+
+@given(values, st.booleans())
+def test_it_says_what_it_said(value, escaped):
+    text = json.dumps(value, ensure_ascii=escaped)
+    assert json.loads(pretty(text)) == value
+    assert is_same(text, json.dumps(value, indent=7, ensure_ascii=not escaped))
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a": oops}', "[" * 100_000, "plain words"])
+def test_what_is_no_json_stays_as_it_is(text):
+    assert pretty(text) == text
+
+
+def test_letters_are_read_and_what_no_page_can_say_stays_escaped():
+    assert pretty(r'"\u4e2d\u6587"') == '"中文"'
+    assert pretty(r'"\ud800"') == r'"\ud800"'
+
+
+def test_a_difference_names_the_lines():
+    lines = difference(TEXT, TEXT.replace("1.10", "2"))
+    assert [line for line in lines if line[0] != "same"] == [("del", '-  "price": 1.10,'), ("add", '+  "price": 2,')]
+    assert difference(TEXT, LAID_OUT) == []

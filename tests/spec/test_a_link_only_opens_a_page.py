@@ -1,0 +1,92 @@
+"""AP-01: whoever opens a link, a mail scanner, a chat preview, a browser that fetches ahead: it decides nothing."""
+
+from collections.abc import Iterable
+from itertools import cycle
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from approvals.models import Action, Decision
+from tests import builders
+from tests.approvals.test_argument_forms import PULL
+from tests.contract.world import API, OPERATIONS
+from tests.house.test_pages import ALL
+from triggers.models import Audit, Event, Run
+
+pytestmark = pytest.mark.django_db
+ROBOTS = {
+    "a mail scanner": {"user-agent": "Mozilla/5.0 (Windows NT 10.0; Win64; x64) Safelinks"},
+    "a chat preview": {"user-agent": "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"},
+    "a social preview": {"user-agent": "facebookexternalhit/1.1"},
+    "a browser that fetches ahead": {"purpose": "prefetch", "sec-purpose": "prefetch;prerender"},
+    "nobody in particular": {"user-agent": ""},
+}
+
+
+@pytest.fixture
+def asked(ann) -> Action:
+    return builders.action(by=ann, run=builders.run(), connection=builders.connection(), arguments=PULL)
+
+
+def state() -> Any:
+    """Everything a link could have changed."""
+    rows = list(Action.objects.order_by("pk").values()), list(Run.objects.order_by("pk").values())
+    events = Event.objects.filter(source_slug="/approvals")
+    return *rows, Decision.objects.count(), Audit.objects.count(), events.count()
+
+
+def links(action: Action) -> list[str]:
+    """Every address of the desk, for this action, with all that a careless link could carry."""
+    said = f"?verdict=approve&digest={action.digest}&revision=1&reason=yes&status=delivered&do=save&done={action.pk}"
+    pages = [path.replace("/actions/1", f"/actions/{action.pk}") + said for path, _ in ALL]
+    paths = [each.path.replace("/actions/{id}", f"/actions/{action.pk}") for each in OPERATIONS]
+    given = {"id": "1", "seq": "1", "slug": "github"}
+    return sorted({*pages, *(f"{API}{path.format(**given)}{said}" for path in paths)})
+
+
+def look(client: Client, paths: list[str], robots: Iterable[dict[str, str]]) -> None:
+    for path, headers in zip(paths, cycle(robots), strict=False):
+        for method in ("get", "head", "options"):
+            answer = getattr(client, method)(path, headers=headers)
+            assert answer.status_code < 500 or path.startswith("/readyz"), path
+
+
+def test_no_link_of_the_desk_decides_whoever_follows_it(asked):
+    before = state()
+    look(Client(), links(asked), ROBOTS.values())
+    assert state() == before
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_no_link_of_the_action_decides_twenty_times_over(robot, asked):
+    before = state()
+    own = [path for path in links(asked) if f"/actions/{asked.pk}" in path]
+    assert len(own) > 8
+    look(Client(), own * 3, [ROBOTS[robot]])
+    for _ in range(20):
+        Client().get(f"/actions/{asked.pk}?verdict=approve", headers=ROBOTS[robot], follow=True)
+    assert state() == before
+
+
+def test_no_link_decides_in_the_browser_of_somebody_who_may(asked, owner, sign_in):
+    """Fetched ahead, with the reviewer's own session."""
+    before = state()
+    look(sign_in(owner), links(asked), [ROBOTS["a browser that fetches ahead"]])
+    assert state() == before
+
+
+def test_a_person_opens_the_link_signs_in_reads_and_presses_once(asked, ben):
+    browser = Client()
+    for _ in range(20):
+        Client().get(f"/actions/{asked.pk}", follow=True, headers=ROBOTS["a mail scanner"])
+    closed = browser.get(f"/actions/{asked.pk}", follow=True)
+    assert closed.redirect_chain[-1][0].startswith("/sign-in")
+    assert "acme/shop" not in closed.content.decode()
+    browser.force_login(ben, backend="django.contrib.auth.backends.ModelBackend")
+    page = browser.get(f"/actions/{asked.pk}").content.decode()
+    assert "csrfmiddlewaretoken" in page
+    seen = {"verdict": "approve", "digest": asked.digest, "revision": 1}
+    browser.post(f"/actions/{asked.pk}/decisions", seen)
+    asked.refresh_from_db()
+    assert (asked.status, asked.decisions.count()) == ("approved", 1)

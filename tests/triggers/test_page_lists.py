@@ -1,0 +1,213 @@
+"""Lists of the desk: what is asked for stands in the address, the same as in the API, and is also a table."""
+
+import csv
+import io
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from project.lib import clock
+from tests import builders
+from tests.triggers.desk import furnish
+from triggers import schemas
+from triggers.models import DeadLetter
+from triggers.views import dead_letters, events, runs
+from triggers.views import lists as pages
+
+MOST = 15  # questions a page asks of the database
+PAGED = ("events", "runs", "dead-letters", "handlers", "triggers", "sources")
+
+
+@pytest.fixture
+def desk(db):
+    return furnish()
+
+
+@pytest.fixture
+def operator(ann, sign_in):
+    return sign_in(ann)
+
+
+def table(answer):
+    assert answer["Content-Type"].startswith("text/csv"), answer.content
+    return list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+
+
+@pytest.mark.parametrize(
+    ("page", "api"),
+    [
+        (events.FILTERS, schemas.EventFilters),
+        (runs.FILTERS, schemas.RunFilters),
+        (dead_letters.FILTERS, schemas.LetterFilters),
+    ],
+)
+def test_a_page_has_exactly_the_filters_of_the_api(page, api):
+    assert set(page) == set(api.model_fields) - {"limit", "after", "format"}
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "found"),
+    [
+        ("events", "source=github&status=ignored&status=routed", "event"),
+        ("events", "type=github.push&type=nothing", "ignored"),
+        ("events", "type=github.pu*", "ignored"),
+        ("events", "since=24h&q=push", "ignored"),
+        ("runs", "handler=triage-issue&status=dead", "dead"),
+        ("runs", "trigger=triage-issue&status=waiting&status=blocked", "waiting"),
+    ],
+)
+def test_a_filter_given_twice_means_either(desk, operator, name, query, found):
+    rows = operator.get(f"{reverse(name)}?{query}").context["list"].rows
+    assert getattr(desk, found).pk in [row.pk for row in rows]
+    assert all(row.status in ("ignored", "routed", "dead", "waiting") for row in rows)
+
+
+def test_what_is_ticked_stays_ticked_and_the_address_drops_what_is_empty(desk, operator):
+    page = operator.get(reverse("runs") + "?handler=&status=dead&status=blocked&event=&since=")
+    text = page.content.decode()
+    assert text.count('name="status"') == 8
+    assert 'value="dead" checked' in text
+    assert 'value="blocked" checked' in text
+    assert 'value="queued" checked' not in text
+    assert page["HX-Push-Url"] == "/runs?status=dead&status=blocked"
+    assert 'data-here="/runs?status=dead&amp;status=blocked"' in text
+
+
+def test_a_second_value_of_a_text_filter_is_shown_and_can_be_taken_out(desk, operator):
+    text = operator.get(reverse("events") + "?type=github.push&type=github.*").content.decode()
+    assert "or type github.*" in text
+    assert 'href="?type=github.push"' in text
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "said"),
+    [
+        ("events", "status=lost", "is none of accepted"),
+        ("runs", "colour=red", "is no filter of this list"),
+        ("runs", "event=soon", "is a number such as E-17"),
+        ("events", "after=x", "is a whole number above 0"),
+        ("dead-letters", "after=x", "is no place in this list"),
+        ("dead-letters", "kind=letter", "is none of run, action, event"),
+        ("events", "since=yesterday", "is a time such as"),
+    ],
+)
+def test_what_makes_no_sense_is_said_and_no_table_is_made_of_it(desk, operator, name, query, said):
+    page = operator.get(f"{reverse(name)}?{query}")
+    assert page.status_code == 200
+    assert said in page.content.decode()
+    if not query.startswith("after"):
+        refused = operator.get(f"{reverse(name)}?{query}&format=csv")
+        assert refused.status_code == 400
+        assert "No CSV was made" in refused.content.decode()
+
+
+def test_nothing_yet_and_nothing_matches_are_two_things(owner, sign_in):
+    browser = sign_in(owner)
+    for name in ("events", "runs", "dead-letters"):
+        assert "Nothing matches" not in browser.get(reverse(name)).content.decode()
+    builders.run()
+    text = browser.get(reverse("events") + "?type=other").content.decode()
+    assert "Nothing matches" in text
+    assert "1 without the filter" in text
+    assert "Clear filters" in text
+
+
+def test_a_list_is_also_a_table_of_every_row_that_matches(desk, operator):
+    for number in range(120):
+        builders.event(type="=cmd", subject=f"s/{number}", status="ignored")
+    rows = table(operator.get(reverse("events") + "?status=ignored&format=csv"))
+    assert len(rows) == 121
+    assert rows[0]["type"] == "'=cmd"
+    assert {row["status"] for row in rows} == {"ignored"}
+    assert [row["status"] for row in table(operator.get(reverse("runs") + "?status=dead&format=csv"))] == ["dead"]
+    assert (
+        'href="?status=ignored&amp;format=csv"' in operator.get(reverse("events") + "?status=ignored").content.decode()
+    )
+
+
+def test_the_tables_of_sources_triggers_and_handlers(desk, operator):
+    assert {row["slug"] for row in table(operator.get(reverse("sources") + "?format=csv"))} == {"github", "daily"}
+    assert [row["slug"] for row in table(operator.get(reverse("triggers") + "?format=csv"))] == ["triage-issue"]
+    assert "triage-issue" in [row["name"] for row in table(operator.get(reverse("handlers") + "?format=csv"))]
+
+
+def test_what_an_error_quotes_is_in_no_table_of_whoever_sees_no_payloads(desk, ben, operator, sign_in):
+    """SE-02."""
+    DeadLetter.objects.update(message="no such customer 4711")
+    address = reverse("dead-letters") + "?format=csv"
+    assert "4711" in table(operator.get(address))[0]["error"]
+    assert "4711" not in table(sign_in(ben).get(address))[0]["error"]
+
+
+def test_causes_come_fifty_a_page_and_none_twice(desk, operator):
+    now = clock.now()
+    for number in range(120):
+        run = builders.run(status="dead", started_at=now, finished_at=now)
+        DeadLetter.objects.create(
+            kind="run", run=run, fingerprint=f"{number:016x}", error_type="Boom", first_at=now, last_at=now
+        )
+    seen, address = [], reverse("dead-letters")
+    while address:
+        page = operator.get(address)
+        seen += [group["fingerprint"] for group in page.context["groups"]]
+        older = page.context["older"]
+        address = f"{reverse('dead-letters')}{older}" if older else ""
+    assert len(seen) == len(set(seen)) == 121
+
+
+def crowd(desk, many):
+    now = clock.now()
+    for number in range(many):
+        row = builders.event(subject=f"more/{number}")
+        run = builders.run(event=row, trigger=desk.trigger, status="dead", started_at=now, finished_at=now)
+        letter = {"kind": "run", "run": run, "event": row, "first_at": now, "last_at": now}
+        DeadLetter.objects.create(fingerprint=f"{number:016x}", error_type="Boom", handler="triage-issue", **letter)
+        builders.source(f"s{number}")
+        builders.trigger(slug=f"t{number}")
+
+
+def asked(browser, address):
+    browser.get(address)
+    with CaptureQueriesContext(connection) as queries:
+        assert browser.get(address).status_code == 200
+    return len(queries)
+
+
+def test_a_page_asks_few_questions_however_much_there_is(desk, owner, sign_in):
+    """Every list and every page of one thing, with three hundred rows more as with few."""
+    browser = sign_in(owner)
+    one = {"pk": desk.dead.pk}
+    addresses = [
+        *(reverse(name) for name in PAGED),
+        reverse("events") + "?status=routed&rows=300",
+        reverse("runs") + "?status=dead&rows=300",
+        reverse("event", args=[desk.event.pk]),
+        *(
+            reverse("run", kwargs=one) + query
+            for query in ("", "?tab=log", "?tab=payload", "?tab=history", "?step=diagnose")
+        ),
+        reverse("dead-letter", args=[desk.letter.pk]),
+        reverse("dead-letter-edit", args=[desk.letter.pk]),
+        reverse("dead-letter-group", args=[desk.letter.fingerprint]),
+        reverse("trigger-edit", args=["triage-issue"]),
+        reverse("trigger-new"),
+        reverse("source-edit", args=["github"]),
+        reverse("handler", args=["triage-issue"]),
+    ]
+    few = {address: asked(browser, address) for address in addresses}
+    crowd(desk, 300)
+    many = {address: asked(browser, address) for address in addresses}
+    assert {address: count for address, count in many.items() if count > max(few[address], MOST) or count > MOST} == {}
+
+
+def test_the_rows_shown_are_those_of_the_page(desk, monkeypatch, operator):
+    monkeypatch.setattr(pages, "LONGEST", 10)
+    for number in range(25):
+        builders.event(subject=f"s/{number}")
+    page = operator.get(reverse("events") + "?rows=10")
+    assert len(page.context["list"].rows) == 10
+    below = operator.get(reverse("events") + page.context["list"].older)
+    assert not {row.pk for row in page.context["list"].rows} & {row.pk for row in below.context["list"].rows}
+    assert "Newest" in below.content.decode()

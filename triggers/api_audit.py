@@ -1,0 +1,25 @@
+"""The audit log over HTTP: read only, like everywhere."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router, Schema
+
+from project.lib.pages import listing
+from project.people.auth import caller
+from triggers.models import Audit
+from triggers.schemas_audit import AuditFilters, AuditRow
+
+router = Router()
+
+
+class AuditPage(Schema):
+    items: list[AuditRow]
+    next: str | None
+
+
+@router.get("/audit", response=AuditPage, tags=["audit"])
+def list_audit(request: HttpRequest, filters: Query[AuditFilters]) -> Any:
+    """Who did what to which row, newest first."""
+    caller(request).need("view")
+    return listing(request, Audit.objects.select_related("by"), filters, AuditRow.of, row=AuditRow)

@@ -1,0 +1,102 @@
+"""The form of the clock as a source."""
+
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.conf import settings
+
+from triggers.forms.named import MONO, SourceForm
+from triggers.models import Source
+from triggers.sources.schedule import parse_schedule, zones
+
+RHYTHMS = (("cron", "By a cron line"), ("every", "Every so many seconds"), ("at", "Once"))
+CATCH_UP = (
+    ("last", "Ring once for all of them"),
+    ("none", "Let them pass"),
+    ("all", "Ring for each (at most 100)"),
+)
+NEW_CRON = "0 8 * * *"
+CATCH_UP = (
+    ("last", "Ring once for all of them"),
+    ("none", "Let them pass"),
+    ("all", "Ring for each (at most 100)"),
+)
+NEW_CRON = "0 8 * * *"
+NEW_CRON = "0 8 * * *"
+
+
+class ScheduleForm(SourceForm):
+    """The clock as a source."""
+
+    rhythm = forms.ChoiceField(label="When", choices=RHYTHMS, widget=forms.RadioSelect)
+    cron = forms.CharField(
+        label="Cron line",
+        required=False,
+        max_length=200,
+        help_text="Minute, hour, day of month, month, day of week: 30 7 * * 1-5",
+        widget=forms.TextInput(attrs=MONO),
+    )
+    every = forms.FloatField(label="Seconds between two", required=False, min_value=1, max_value=366 * 86400)
+    at = forms.CharField(label="Day and time", required=False, widget=forms.TextInput(attrs={"type": "datetime-local"}))
+    timezone = forms.CharField(
+        label="Time zone",
+        max_length=64,
+        help_text="An IANA name such as Europe/Berlin.",
+        widget=forms.TextInput(attrs={"list": "zones", **MONO}),
+    )
+    catch_up = forms.ChoiceField(label="Slots missed while the desk was down", choices=CATCH_UP)
+
+    def new(self) -> dict[str, Any]:
+        return {"rhythm": "cron", "cron": NEW_CRON, "timezone": settings.TIME_ZONE, "catch_up": "last"}
+
+    def of_row(self, source: Source) -> dict[str, Any]:
+        config = source.config
+        rhythm = next((name for name in ("cron", "every", "at") if config.get(name) is not None), "cron")
+        told = {name: config.get(name) for name in ("cron", "every", "at")}
+        if told["at"]:
+            told["at"] = str(told["at"])[:16]
+        zone = config.get("timezone", "UTC")
+        return {"rhythm": rhythm, **told, "timezone": zone, "catch_up": config.get("catch_up", "last")}
+
+    def clean_at(self) -> str | None:
+        """Wall-clock time in the schedule's own zone, as it was typed: the reader's zone has no say in it."""
+        text: str = self.cleaned_data["at"]
+        if not text:
+            return None
+        try:
+            return datetime.fromisoformat(text).replace(tzinfo=None).isoformat(timespec="minutes")
+        except ValueError as error:
+            raise forms.ValidationError("A day and a time, such as 2027-03-01T09:30.") from error
+
+    def clean_timezone(self) -> str:
+        name: str = self.cleaned_data["timezone"]
+        if name not in zones():
+            raise forms.ValidationError(f"“{name}” is no IANA time zone, such as Europe/Berlin.")
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        clean = super().clean() or {}
+        rhythm = clean.get("rhythm")
+        if rhythm and not clean.get(rhythm) and rhythm not in self.errors:
+            self.add_error(rhythm, "Say when.")
+        return clean
+
+    def as_it_stands(self) -> dict[str, Any]:
+        """The schedule of the form as typed, of its row, or of a new one. Raises KeyError for what is no schedule."""
+        if not self.is_bound:
+            fresh = {"cron": NEW_CRON, "timezone": settings.TIME_ZONE}
+            return self.source.config if self.source else fresh
+        self.is_valid()  # cleans once
+        return self.config()
+
+    def config(self) -> dict[str, Any]:
+        clean = self.cleaned_data
+        kept = {"jitter": self.source.config["jitter"]} if self.source and self.source.config.get("jitter") else {}
+        rhythm = clean["rhythm"]
+        return {rhythm: clean[rhythm], "timezone": clean["timezone"], "catch_up": clean["catch_up"], **kept}
+
+    def row_fields(self) -> dict[str, Any]:
+        return super().row_fields() | {
+            "config": parse_schedule(self.config()).model_dump(mode="json", exclude_none=True)
+        }

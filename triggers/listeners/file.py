@@ -1,0 +1,342 @@
+"""Listens to one file source in a thread of its own: hints say where to look, a file that has settled is compared with
+what was remembered, and what changed is told.
+
+Everything is looked at when the listening begins, when hints were lost, and every minute: hints only make it quick."""
+
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db import DatabaseError, close_old_connections, connection
+
+from project.lib import clock, live
+from project.lib.problem import Problem
+from triggers.listeners.hints import Hints, NoHints, gives_hints
+from triggers.listeners.snapshot import Snapshot
+from triggers.models import Source, Watch
+from triggers.sources.file import (
+    Change,
+    FileWatch,
+    Look,
+    compare,
+    is_wanted,
+    look_at,
+    parse_watch,
+    read,
+    refuse_outside,
+    text_of,
+    walk,
+)
+
+logger = logging.getLogger("nightdesk.listen")
+TURN = 0.2  # seconds between two turns
+POLL = 5.0  # seconds between two looks at everything without hints
+SWEEP = 60.0  # the same with them
+ROOT = 1.0  # seconds between two looks at the root itself
+SIGN = 10.0  # seconds between two signs of life
+RETRY = 60.0  # seconds until hints are asked for again
+MOST_POLLED = 10_000  # files
+PAUSES = (1, 2, 5, 10, 30)  # seconds after a turn that failed; the last one repeats
+
+
+class Trouble(Exception):
+    """The folder cannot be watched right now; the message is for people."""
+
+
+class RootMissing(Trouble):
+    """The watched folder is not there."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """A name that may have changed: how it looked at `since` (monotonic), and whether anybody had hinted at it."""
+
+    look: Look | None
+    since: float
+    hinted: bool
+
+
+class FileListener(threading.Thread):
+    """Watches the files of `source` until `stop()`; what fails is noted on the source's page and tried again."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(name=f"listen {source.slug}", daemon=True)
+        self.source = source
+        self.watch: FileWatch = parse_watch(source.config)
+        self.stopped = threading.Event()
+        self.root = b""
+        self.only = b""  # the one file that is watched, below its folder
+        self.inode: tuple[int, int] | None = None
+        self.hints: Hints | None = None
+        self.pending: dict[bytes, Pending] = {}
+        self.failures = 0
+        self.why = ""  # no hints are given, or a file cannot be looked at
+        self.noted = ("", "", "")  # status, mode and detail as last written
+        self.recovered = 0  # changes without a hint, not written yet
+        self.is_new = True  # nothing was looked at since the listening began
+        self.is_deaf = False  # hints were missed: they are asked for anew
+        self.next_look = self.next_root = self.next_sign = self.next_hints = 0.0
+
+    def run(self) -> None:
+        try:
+            while not self.stopped.wait(self.pause()):
+                self.safely_at(time.monotonic())
+        finally:
+            self.let_go()
+            connection.close()
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def pause(self) -> float:
+        return PAUSES[min(self.failures, len(PAUSES)) - 1] if self.failures else TURN
+
+    def safely_at(self, now: float) -> None:
+        """One turn; what the database or the file system refuses is noted, and everything is looked at again."""
+        try:
+            try:
+                self.turn(now)
+                self.failures = 0
+            except RootMissing as missing:
+                self.let_go()
+                self.failures = 1  # looked for every second
+                self.note(Watch.MISSING, str(missing))
+            except (Trouble, Problem, OSError) as fault:
+                self.let_go()
+                self.failures += 1
+                self.note(Watch.FAILED, getattr(fault, "detail", str(fault)))
+        except DatabaseError as error:
+            self.let_go()
+            self.failures += 1
+            logger.error("Source %s: the database does not answer: %s", self.source.slug, str(error).strip())
+            close_old_connections()
+
+    def turn(self, now: float) -> None:
+        if self.inode is None:
+            self.settle_in()
+        elif now >= self.next_root:
+            self.next_root = now + ROOT
+            self.check_root()
+        self.hear(now)
+        if now >= self.next_look:
+            self.look_everywhere(now)
+        self.tell_settled(now)
+        self.note(Watch.WATCHING, self.why)
+
+    # Where, and by which means
+
+    @property
+    def mode(self) -> str:
+        if self.inode is None:
+            return ""
+        return "native" if self.hints else "polling"
+
+    def settle_in(self) -> None:
+        """Find the root, remember what was known of it, and listen. Raises Trouble."""
+        self.find_root()
+        found = os.stat(self.root)
+        self.snapshot = Snapshot(self.source, self.watch, self.root)
+        self.snapshot.load()
+        self.pending.clear()
+        self.listen()
+        self.first_look()
+        self.inode = (found.st_dev, found.st_ino)
+        self.is_new, self.next_look = True, 0.0
+
+    def find_root(self) -> None:
+        """The folder that is watched: of a single file the one around it, since editors replace files."""
+        refuse_outside(self.watch.path)  # links may lead elsewhere today
+        path = os.path.realpath(self.watch.path)
+        is_file = os.path.isfile(path) or (not os.path.exists(path) and self.scope_of("file") == self.stored_scope())
+        self.root = os.fsencode(os.path.dirname(path) if is_file else path)
+        self.only = os.fsencode(os.path.basename(path)) if is_file else b""
+        if not os.path.isdir(self.root):
+            raise RootMissing(f"{os.fsdecode(self.root)} is not there")
+
+    def scope_of(self, kind: str) -> str:
+        return f"{kind} {self.watch.path} {self.watch.pattern} {'and below' if self.watch.recursive else ''}".strip()
+
+    def stored_scope(self) -> str:
+        return Watch.objects.filter(source=self.source).values_list("scope", flat=True).first() or ""
+
+    def listen(self) -> None:
+        """Ask for hints where they are wanted and given; `why` says why there are none. Raises Trouble."""
+        self.drop_hints()
+        self.why, self.is_deaf = "", False
+        self.next_hints = time.monotonic() + RETRY
+        if self.watch.mode == "polling":
+            return
+        if self.watch.mode == "auto" and not gives_hints(self.root):
+            self.why = "its file system tells of no changes"
+            return
+        try:
+            self.hints = Hints(self.root, recursive=self.watch.recursive and not self.only).start()
+        except NoHints as none:
+            if self.watch.mode == "native":
+                raise Trouble(str(none)) from none
+            self.why = str(none)
+
+    def drop_hints(self) -> None:
+        if self.hints:
+            self.hints.stop()
+            self.hints = None
+
+    def let_go(self) -> None:
+        self.drop_hints()
+        self.inode = None
+
+    def check_root(self) -> None:
+        """Begin again when the folder was replaced or hints were missed; ask for hints again where they are wanted."""
+        if not self.root_stands():
+            self.settle_in()
+        elif self.hints is not None and (self.is_deaf or not self.hints.is_alive()):
+            self.listen()
+            self.next_look = 0.0
+        elif self.hints is None and self.watch.mode == "auto" and time.monotonic() >= self.next_hints:
+            self.listen()
+
+    # Looking
+
+    def first_look(self) -> None:
+        """Under a new path or pattern, what is there already is remembered and not told."""
+        scope = self.scope_of("file" if self.only else "folder")
+        if self.stored_scope() == scope:
+            return
+        seen: dict[bytes, Look | None] = dict.fromkeys(self.snapshot.present)
+        for name, look in self.files():
+            seen[name] = read(os.path.join(self.root, name), look) or look
+        changes = compare(self.snapshot.looks(seen), seen, moves=False)
+        self.snapshot.tell([*changes.told, *changes.silent], silent=True)
+        Watch.objects.update_or_create(source=self.source, defaults={"scope": scope})
+
+    def files(self) -> list[tuple[bytes, Look]]:
+        """What is there, in full; raises Trouble for more than may be polled."""
+        found: list[tuple[bytes, Look]] = []
+        for entry in self.walked():
+            found.append(entry)
+            if self.hints is None and len(found) > MOST_POLLED:
+                many = f"over {MOST_POLLED:,} files are too many to be looked at every {POLL:.0f} s"
+                raise Trouble(f"{self.why}; {many}" if self.why else many)
+            if self.stopped.is_set():
+                raise Trouble("stopped")
+        return found
+
+    def walked(self) -> Iterable[tuple[bytes, Look]]:
+        if not self.only:
+            return walk(self.root, self.watch)
+        look = look_at(os.path.join(self.root, self.only))
+        return [(self.only, look)] if look else []
+
+    def hear(self, now: float) -> None:
+        if self.hints is None:
+            return
+        names, everything = self.hints.take()
+        for name in names:
+            if name == self.only or (not self.only and is_wanted(name, self.watch)):
+                self.expect(name, now, hinted=True)
+        if everything:
+            self.next_look = 0.0
+
+    def look_everywhere(self, now: float) -> None:
+        self.next_look = now + (SWEEP if self.hints else POLL)
+        seen = dict(self.files())
+        known = self.snapshot.known
+        for name, look in seen.items():
+            remembered = known[name].look if name in known else None
+            if not look.stands(remembered):
+                self.expect(name, now, hinted=self.is_new)
+        for name in self.snapshot.present:
+            if name not in seen:
+                self.expect(name, now, hinted=self.is_new)
+        self.is_new = False
+
+    def expect(self, name: bytes, now: float, *, hinted: bool) -> None:
+        """Look at `name` once it has been left alone for the time to settle."""
+        try:
+            look = look_at(os.path.join(self.root, name))
+        except OSError as error:
+            self.why = f"{text_of(name)} cannot be looked at: {error.strerror}"
+            self.pending.pop(name, None)
+            return
+        waiting = self.pending.get(name)
+        if waiting is None or waiting.look != look:
+            self.pending[name] = Pending(look, now, hinted or (waiting is not None and waiting.hinted))
+        else:
+            waiting.hinted = waiting.hinted or hinted
+
+    # Telling
+
+    def tell_settled(self, now: float) -> None:
+        """Compare the files that were left alone long enough, and tell what changed of them."""
+        due = [name for name, one in self.pending.items() if now - one.since >= self.watch.settle_seconds]
+        if not due:
+            return
+        seen: dict[bytes, Look | None] = {}
+        hinted: dict[bytes, bool] = {}
+        for name in due:
+            waited = self.pending.pop(name)
+            settled, look = self.as_it_stands(name, waited.look)
+            if settled:
+                seen[name], hinted[name] = look, waited.hinted
+            else:
+                self.expect(name, now, hinted=waited.hinted)
+        if None in seen.values() and not self.root_stands():
+            raise RootMissing(f"{os.fsdecode(self.root)} is not there")
+        self.tell(seen, hinted, now)
+
+    def as_it_stands(self, name: bytes, expected: Look | None) -> tuple[bool, Look | None]:
+        """Whether the file still is as `expected`, and its looks; it is read when they are news."""
+        path = os.path.join(self.root, name)
+        try:
+            look = look_at(path)
+        except OSError:
+            return False, None
+        remembered = self.snapshot.looks([name]).get(name)
+        if look is not None and look.stands(expected) and not look.stands(remembered):
+            content = read(path, look)
+            return content is not None, content
+        return look == expected, remembered if look else None
+
+    def root_stands(self) -> bool:
+        try:
+            found = os.stat(self.root)
+        except OSError:
+            return False
+        return stat.S_ISDIR(found.st_mode) and (found.st_dev, found.st_ino) == self.inode
+
+    def tell(self, seen: dict[bytes, Look | None], hinted: dict[bytes, bool], now: float) -> None:
+        changes = compare(self.snapshot.looks(seen), seen, moves="moved" in self.watch.on)
+        again = self.snapshot.tell(changes.told)
+        again += self.snapshot.tell(changes.silent, silent=True)
+        self.count_recovered(changes.told, hinted)
+        for name in again:
+            self.expect(name, now, hinted=True)
+
+    def count_recovered(self, told: list[Change], hinted: dict[bytes, bool]) -> None:
+        lost = sum(not hinted[change.name] for change in told) if self.hints else 0
+        self.recovered += lost
+        self.is_deaf = self.is_deaf or lost > 0
+
+    # Saying how it goes
+
+    def note(self, status: str, detail: str) -> None:
+        """Write how it goes when that changed, and a sign of life now and then."""
+        now, noted = time.monotonic(), (status, self.mode, detail)
+        if self.stopped.is_set() or (noted == self.noted and now < self.next_sign and not self.recovered):
+            return
+        at, is_news = clock.now(), noted != self.noted
+        files = len(self.snapshot.present) if self.inode else 0
+        fields = {"status": status, "mode": self.mode, "detail": detail, "files": files, "looked_at": at}
+        if is_news:
+            fields["since"] = at
+            logger.info("Source %s: %s", self.source.slug, " ".join(filter(None, [status, self.mode, detail])))
+        row, _ = Watch.objects.update_or_create(source=self.source, defaults=fields)
+        if self.recovered:
+            Watch.objects.filter(pk=row.pk).update(recovered=row.recovered + self.recovered)
+            self.recovered = 0
+        self.noted, self.next_sign = noted, now + SIGN
+        live.changed("sources", id=self.source.slug)

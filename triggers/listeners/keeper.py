@@ -1,0 +1,91 @@
+"""Keeps one thread for each source that must be listened to; starts, ends and replaces them as the rows say."""
+
+import logging
+import time
+from dataclasses import dataclass
+
+from triggers.errors import NotValid
+from triggers.listeners.file import FileListener
+from triggers.models import ConfigVersion, Source, Watch
+
+logger = logging.getLogger("nightdesk.listen")
+BACKOFF = (1, 2, 4, 8, 16, 30)  # seconds before a dead thread is started again; the last one repeats
+STEADY = 60.0  # seconds after which a thread counts as well again
+PATIENCE = 5.0  # seconds all threads have to end
+
+
+@dataclass(slots=True)
+class Kept:
+    """One source, the thread that listens to it, and how often that died."""
+
+    source: Source
+    listener: FileListener
+    began: float
+    deaths: int = 0
+    again_at: float = 0.0
+
+
+class Keeper:
+    """Nothing here waits: the thread that calls `look()` also keeps the desk's round going."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Kept] = {}
+        self.version: int | None = None
+
+    def look(self) -> None:
+        """Follow the configuration, and start again what died."""
+        version = ConfigVersion.current()
+        if version != self.version:
+            self.follow({source.pk: source for source in Source.objects.open().filter(kind="file")})
+            self.version = version
+        for one in self.kept.values():
+            if not one.listener.is_alive():
+                self.revive(one)
+
+    def follow(self, wanted: dict[int, Source]) -> None:
+        for pk, one in list(self.kept.items()):
+            if pk not in wanted:
+                self.end(one)
+                # What happens while it is off is not told when it is on again: the next first look is silent.
+                Watch.objects.filter(source=pk).update(scope="", looked_at=None)
+            elif wanted[pk].version != one.source.version:
+                self.end(one)
+        for pk, source in wanted.items():
+            if pk not in self.kept:
+                self.begin(source)
+
+    def begin(self, source: Source, *, deaths: int = 0) -> None:
+        try:
+            listener = FileListener(source)
+        except NotValid as refused:
+            logger.error("Source %s cannot be listened to: %s", source.slug, refused.detail)
+            told = {"status": Watch.FAILED, "detail": refused.detail}
+            Watch.objects.update_or_create(source=source, defaults=told)
+            return
+        self.kept[source.pk] = Kept(source, listener, time.monotonic(), deaths)
+        listener.start()
+
+    def end(self, one: Kept) -> None:
+        one.listener.stop()
+        del self.kept[one.source.pk]
+
+    def revive(self, one: Kept) -> None:
+        """Start a dead thread again, each time a little later."""
+        now = time.monotonic()
+        if not one.again_at:
+            one.deaths = 1 if now - one.began > STEADY else one.deaths + 1
+            pause = BACKOFF[min(one.deaths, len(BACKOFF)) - 1]
+            one.again_at = now + pause
+            logger.error("The listener of source %s died; starting it again in %s s", one.source.slug, pause)
+        elif now >= one.again_at:
+            self.begin(one.source, deaths=one.deaths)
+
+    def stop(self) -> None:
+        """End all threads; returns when they are gone, or after a few seconds without them."""
+        listeners = [one.listener for one in self.kept.values()]
+        for listener in listeners:
+            listener.stop()
+        deadline = time.monotonic() + PATIENCE
+        for listener in listeners:
+            listener.join(max(0.0, deadline - time.monotonic()))
+        self.kept.clear()

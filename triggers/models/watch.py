@@ -1,0 +1,59 @@
+"""What a file source has seen: each file as it was last told of, and how the watching goes."""
+
+from datetime import timedelta
+
+from django.db import models
+from django.db.models import UniqueConstraint
+
+from project.lib import clock
+from triggers.models.source import Source
+
+
+class Watch(models.Model):
+    """How one file source is doing; written by whoever listens to it."""
+
+    WATCHING, MISSING, FAILED = "watching", "missing", "failed"
+
+    source = models.OneToOneField(Source, models.CASCADE, primary_key=True, related_name="watch")
+    scope = models.TextField(blank=True, default="")  # what the known files were looked for under; empty: never
+    status = models.CharField(max_length=16, default=WATCHING)
+    mode = models.CharField(max_length=16, blank=True, default="")  # native, polling
+    detail = models.TextField(blank=True, default="")  # what is wrong, and what helps
+    files = models.PositiveIntegerField(default=0)
+    recovered = models.PositiveIntegerField(default=0)  # changes nobody hinted at, found by looking
+    since = models.DateTimeField(null=True)  # in this status
+    looked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.status}"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether somebody listens to it now."""
+        return self.looked_at is not None and clock.now() - self.looked_at < SILENT
+
+
+SILENT = timedelta(seconds=45)  # without a sign of its listener, after which nobody is there
+
+
+class WatchedFile(models.Model):
+    """One file as its last event told of it; `generation` counts what happened to it, and is part of each event's key.
+
+    One that went stays, without looks, until its events' keys are free again."""
+
+    source = models.ForeignKey(Source, models.CASCADE, related_name="files")
+    key = models.CharField(max_length=64)  # SHA-256 of the name: a path may be longer than an index takes
+    name = models.BinaryField()  # below the root, as the file system has it
+    generation = models.PositiveIntegerField(default=1)
+    size = models.BigIntegerField(default=0)
+    mtime_ns = models.BigIntegerField(default=0)
+    ctime_ns = models.BigIntegerField(default=0)
+    inode = models.CharField(max_length=64, blank=True, default="")
+    sha256 = models.CharField(max_length=64, blank=True, default="")
+    gone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [UniqueConstraint(fields=["source", "key"], name="a_file_is_known_once")]
+
+    def __str__(self) -> str:
+        return bytes(self.name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,78 @@
+"""The audit log: who did what to what, newest first, and nothing in it can be changed."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import NoReverseMatch, reverse
+from django.views.decorators.http import require_safe
+
+from triggers.models import Audit
+from triggers.models.audit import AuditQuerySet
+from triggers.schemas_audit import AuditRow
+from triggers.views.lists import Filters, as_table, list_page, listing
+
+FILTERS = ("actor", "verb", "subject", "since", "until")
+LONGEST = 300  # characters of what is said beside a deed
+# kind of row -> its page, and the letter it is called by
+PAGES = {
+    "action": ("action", "A-"),
+    "run": ("run", "R-"),
+    "event": ("event", "E-"),
+    "deadletter": ("dead-letter", "D-"),
+    "source": ("source-edit", ""),
+    "trigger": ("trigger-edit", ""),
+    "connection": ("connection-edit", ""),
+}
+
+
+@require_safe
+def audit(request: HttpRequest) -> HttpResponseBase:
+    """The list."""
+    filters = Filters(request.GET, FILTERS)
+    everything = Audit.objects.select_related("by")
+    rows = wanted(everything, filters)
+    if filters.as_table:
+        return as_table(request, "audit", AuditRow, rows, AuditRow.of)
+    found = listing(rows, everything, filters)
+    for row in found.rows:
+        row.page = page_of(row)
+        row.words = words_of(row)
+    return list_page(request, "triggers/audit.html", filters, {"list": found, "picks": []})
+
+
+def wanted(rows: AuditQuerySet, filters: Filters) -> AuditQuerySet:
+    """The rows the filters ask for."""
+    if actors := filters.many("actor"):
+        rows = rows.by_actors(actors)
+    if verbs := filters.many("verb"):
+        rows = rows.filter(verb__in=verbs)
+    if subjects := filters.many("subject"):
+        rows = rows.about(subjects)
+    if since := filters.time("since"):
+        rows = rows.filter(at__gte=since)
+    if until := filters.time("until"):
+        rows = rows.filter(at__lt=until)
+    return rows
+
+
+def page_of(row: Audit) -> dict[str, Any]:
+    """What it was done to in words, with the address of its page when it has one."""
+    name, letter = PAGES.get(row.kind, ("", ""))
+    try:
+        url = reverse(name, args=[row.ref]) if name else ""
+    except NoReverseMatch:  # a ref that is no number any more
+        url = ""
+    return {"url": url, "words": f"{letter}{row.ref}" if letter else row.subject}
+
+
+def words_of(row: Audit) -> str:
+    """The details in one line; empty ones are left out."""
+    given = ((name.strip("_").replace("_", " "), value) for name, value in row.detail.items())
+    text = "; ".join(f"{name}: {said(value)}" for name, value in given if value not in (None, "", []))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

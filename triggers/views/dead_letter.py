@@ -1,0 +1,147 @@
+"""One dead letter: what failed, and what can be done: run it again as it was, edit its data first, or dismiss it."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from project.lib import strict_json
+from project.lib.jsontext import difference, is_same, pretty
+from project.lib.problem import Problem
+from project.people.doors import needs, who
+from project.people.roles import can
+from triggers import redrive
+from triggers.models import DeadLetter, Run
+from triggers.models.dead_letter import DeadLetterQuerySet
+
+SMALL = ("log", "now", "random", "uuid")  # steps nobody would miss
+MOST_EDITED = 512 * 1024  # characters of JSON an editor takes
+
+
+@require_safe
+def dead_letter(request: HttpRequest, pk: int) -> HttpResponse:
+    """One letter: the error, where, how often, and what can be done."""
+    letter = get_object_or_404(with_run(), pk=pk)
+    run = letter.run
+    payload = data_of(run) if run is not None and can(request.user, "payloads") else ""
+    similar = DeadLetter.objects.filter(fingerprint=letter.fingerprint).exclude(pk=letter.pk)
+    context = {
+        "letter": letter,
+        "run": run,
+        "error": (run.error if run else None) or letter.error,
+        "payload": payload,
+        "similar": similar.count(),
+        **choices_of(run),
+    }
+    return render(request, "triggers/dead_letter.html", context)
+
+
+def with_run() -> DeadLetterQuerySet:
+    return DeadLetter.objects.select_related("run", "run__event", "run__trigger", "event", "redriven_as", "settled_by")
+
+
+def data_of(run: Run) -> str:
+    """The JSON text this run worked on: the event's, or what a person made of it."""
+    return run.data_json if run.data_json is not None else run.event.data_text
+
+
+def choices_of(run: Run | None) -> dict[str, Any]:
+    """The steps that are kept when it goes on where it failed, and those whose effect can happen once more."""
+    if run is None:
+        return {"kept": [], "sent": []}
+    steps = list(run.steps.filter(status="done").order_by("seq").values_list("name", "kind"))
+    return {"kept": [name for name, kind in steps if kind not in SMALL], "sent": redrive.sent_by(run)}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs("operate")
+def edit_letter(request: HttpRequest, pk: int) -> HttpResponse:
+    """Its data in an editor. A POST shows what was changed, and changes nothing."""
+    letter = get_object_or_404(with_run(), pk=pk)
+    if letter.status != "open" or letter.run is None:
+        messages.error(request, f"D-{pk} cannot be run again: it is {letter.status}.")
+        return redirect("dead-letter", pk=pk)
+    return editor(request, letter)
+
+
+def editor(request: HttpRequest, letter: DeadLetter, *, refusal: str = "") -> HttpResponse:
+    """The editor with whatever was typed so far, and where it is no JSON."""
+    assert letter.run is not None
+    before = data_of(letter.run)
+    draft = request.POST.get("data", pretty(before))
+    error = ""
+    try:
+        edited(draft, before)
+    except strict_json.NotParsable as refused:
+        error = where(refused)
+    context = {
+        "letter": letter,
+        "run": letter.run,
+        "draft": draft,
+        "error": error,
+        "refusal": refusal,
+        "too_big": len(before) > MOST_EDITED,
+        "gone": letter.run.data_json is None and letter.run.event.pruned_at is not None,
+        "difference": [] if error else difference(before, draft),
+        "from_": request.POST.get("from", "start"),
+        "reason": request.POST.get("reason", ""),
+        "again": request.POST.getlist("send_again"),
+        **choices_of(letter.run),
+    }
+    return render(request, "triggers/dead_letter_edit.html", context, status=422 if error or refusal else 200)
+
+
+def edited(text: str, before: str) -> Any:
+    """The edited data, or UNCHANGED when it says what it said before. Raises NotParsable."""
+    return redrive.UNCHANGED if is_same(before, text) else strict_json.loads(text.encode("utf-8", "surrogatepass"))
+
+
+def where(refused: strict_json.NotParsable) -> str:
+    """A refusal for the person who types: the place first."""
+    if "line" not in refused.facts:
+        return refused.detail
+    return f"Line {refused.facts['line']}, column {refused.facts['column']}: {refused.detail}"
+
+
+@require_POST
+@needs("operate")
+def redrive_letter(request: HttpRequest, pk: int) -> HttpResponse:
+    """Run it again, from the failed step or the start, with the data as it was or as edited."""
+    letter = get_object_or_404(with_run(), pk=pk)
+    edits = "data" in request.POST and letter.run is not None and can(request.user, "payloads")
+    try:
+        data = edited(request.POST["data"], data_of(letter.run)) if edits and letter.run else redrive.UNCHANGED
+        run = redrive.redrive(
+            letter,
+            by=who(request),
+            data=data,
+            from_=request.POST.get("from") or "failed_step",
+            send_again=request.POST.getlist("send_again"),
+            reason=request.POST.get("reason", ""),
+        )
+    except strict_json.NotParsable:
+        return editor(request, letter)
+    except Problem as refused:
+        if edits and letter.status == "open" and refused.code == "not_valid":
+            return editor(request, letter, refusal=refused.detail)
+        messages.error(request, refused.detail)
+        return redirect("dead-letter", pk=pk)
+    with_edits = "" if data is redrive.UNCHANGED else " with the edited data"
+    messages.success(request, f"D-{letter.pk} runs again as R-{run.pk}{with_edits}.")
+    return redirect("run", pk=run.pk)
+
+
+@require_POST
+@needs("operate")
+def dismiss_letter(request: HttpRequest, pk: int) -> HttpResponse:
+    """Close it with a note."""
+    letter = get_object_or_404(DeadLetter, pk=pk)
+    try:
+        redrive.dismiss(letter, by=who(request), reason=request.POST.get("reason", ""))
+    except Problem as refused:
+        messages.error(request, refused.detail)
+        return redirect("dead-letter", pk=pk)
+    messages.success(request, f"D-{letter.pk} is dismissed. The note is kept.")
+    return redirect("dead-letters")

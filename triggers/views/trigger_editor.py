@@ -1,0 +1,170 @@
+"""One page that reads "When … do …": it makes or changes a trigger, and the source with it."""
+
+from collections import Counter
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods
+
+from project.lib.problem import Problem
+from project.people.doors import needs, who
+from project.people.roles import can
+from triggers import configure, registry, trying
+from triggers.errors import Stale
+from triggers.forms.editor import Editor
+from triggers.forms.schedule import ScheduleForm
+from triggers.forms.source import KINDS
+from triggers.forms.trigger import MAKE
+from triggers.models import Event, Run, Source, Trigger
+from triggers.sources.schedule import zones
+from triggers.trying import Trial
+from triggers.views.sources import lacks_secret, plan_of
+from triggers.views.triggers import state_of
+
+RECENT = 500  # newest events whose types are suggested
+KNOWN_TYPES = 60
+LAST_RUNS = 8
+COUNTED = 10_000  # newest runs whose states are counted
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs("configure")
+def trigger_new(request: HttpRequest) -> HttpResponse:
+    """A new trigger; it is saved off, unless the other button says otherwise."""
+    initial = {name: request.GET[name] for name in ("source", "type_pattern", "handler") if name in request.GET}
+    editor = Editor(request.POST or None, initial=initial)
+    if request.method != "POST":
+        return page(request, editor)
+    if editor.is_looking:
+        return looked(request, editor)
+    if not editor.is_valid():
+        return page(request, editor, status=422)
+    try:
+        slug, enabled = editor.form.cleaned_data["slug"], request.POST.get("enabled") == "on"
+        row = configure.make_trigger(by=who(request), slug=slug, enabled=enabled, **editor.row_fields())
+    except Problem as refused:
+        editor.refuse(refused)
+        return page(request, editor, status=422)
+    messages.success(request, f"{row.slug} is saved and {'on' if enabled else 'off'}.")
+    return onwards(request, editor, row)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def trigger_edit(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """One trigger: everybody reads it, an admin changes it."""
+    row = get_object_or_404(Trigger.objects.select_related("owner", "changed_by"), slug=slug)
+    if request.method != "POST":
+        return page(request, Editor(trigger=row))
+    return save_trigger(request, row)
+
+
+@needs("configure")
+def save_trigger(request: HttpRequest, row: Trigger) -> HttpResponse:
+    editor = Editor(request.POST, trigger=row)
+    if editor.is_looking:
+        return looked(request, editor)
+    if not editor.is_valid():
+        return page(request, editor, status=422)
+    try:
+        version = editor.form.cleaned_data["version"] or 0
+        configure.change_trigger(row, by=who(request), version=version, **editor.row_fields())
+    except Stale as stale:
+        return page(request, editor, status=409, stale=stale)
+    except Problem as refused:
+        editor.refuse(refused)
+        return page(request, editor, status=422)
+    messages.success(request, f"{row.slug} is saved.")
+    return onwards(request, editor, row)
+
+
+def onwards(request: HttpRequest, editor: Editor, row: Trigger) -> HttpResponse:
+    """To the trigger; to the secret of a source that was made with it and lets nobody in before it has one."""
+    made = Source.objects.get(slug=editor.made.cleaned_data["slug"]) if editor.made else None
+    if made is not None and lacks_secret(made):
+        messages.info(request, f"Next {made.slug} needs a secret.")
+        return redirect("source-secret", slug=made.slug)
+    return redirect("trigger-edit", slug=row.slug)
+
+
+def looked(request: HttpRequest, editor: Editor) -> HttpResponse:
+    """The page as it stands, with what it would say of past events. Nothing is saved, nothing runs."""
+    editor.is_valid()
+    if "try" not in request.POST:
+        editor.blame_only()
+        return page(request, editor)
+    editor.blame_only("source", "type_pattern", "filter")
+    clean = editor.form.cleaned_data
+    try:
+        rule = trying.rule_of(clean.get("source", ""), clean.get("type_pattern", ""), clean.get("filter", ""))
+    except Problem as refused:
+        editor.refuse(refused)
+    if editor.form.errors:
+        return page(request, editor, status=422)
+    return page(request, editor, trials=trying.try_on(rule, trying.newest_events(rule.source)))
+
+
+def page(
+    request: HttpRequest,
+    editor: Editor,
+    *,
+    status: int = 200,
+    stale: Stale | None = None,
+    trials: list[Trial] | None = None,
+) -> HttpResponse:
+    row, chosen = editor.trigger, editor.form.chosen_source
+    context: dict[str, Any] = {
+        "form": editor.form,
+        "config": editor.config,
+        "trigger": row,
+        "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
+        "stale": stale,
+        "trials": trials,
+        "would": sum(trial.verdict.matched for trial in trials or ()),
+        "types": known_types(chosen),
+        "chosen": registry.HANDLERS.get(editor.form.chosen_handler),
+        "broken": sorted(registry.BROKEN.items()),
+        "fresh": Trigger.objects.get(pk=row.pk) if row and stale else None,
+        **made_of(editor),
+        **(life_of(row) if row else {}),
+    }
+    return render(request, "triggers/trigger.html", context, status=status)
+
+
+def made_of(editor: Editor) -> dict[str, Any]:
+    """What the form of a source that is made here needs around it."""
+    made = editor.made
+    if made is None:
+        return {}
+    is_clock = isinstance(made, ScheduleForm)
+    return {
+        "made": made,
+        "look": KINDS[made.kind],
+        "zones": sorted(zones()) if is_clock else [],
+        "plan": plan_of(made) if is_clock else None,
+    }
+
+
+def life_of(row: Trigger) -> dict[str, Any]:
+    """What it did lately."""
+    runs = Run.objects.filter(trigger=row).order_by("-pk")
+    shown = runs.select_related("event").defer("result_json", "data_json", "event__raw", "event__data_json")
+    return {
+        "runs": shown[:LAST_RUNS],
+        "counts_by": dict(Counter(runs.values_list("status", flat=True)[:COUNTED])),
+        "state": state_of(row),
+    }
+
+
+def known_types(source: str) -> list[str]:
+    """Types that came lately, and the patterns they have in common, to pick from."""
+    if source.startswith(MAKE):
+        return []
+    rows = Event.objects.order_by("-pk")
+    if source and source != "*":
+        rows = rows.filter(source_slug=source)
+    types = set(rows.values_list("type", flat=True)[:RECENT])
+    stems = Counter(f"{type.rpartition('.')[0]}.*" for type in types if "." in type)
+    shared = {stem for stem, count in stems.items() if count > 1}
+    return sorted(types | shared)[:KNOWN_TYPES]
