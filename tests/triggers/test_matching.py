@@ -15,20 +15,17 @@ from hypothesis import strategies as st
 from triggers.errors import BadFilter
 from triggers.filters import FUNCTIONS, TYPES
 from triggers.matching import (
-    DOOR_BYTES,
-    DOOR_ITEMS,
     Rule,
     Verdict,
     compare,
     compile_filter,
     compile_pattern,
     evaluate,
-    event_view,
     match,
     reads_of,
-    too_big_for_door,
     type_matches,
 )
+from triggers.viewing import DOOR_BYTES, DOOR_ITEMS, event_view, too_big_for_door
 
 
 @dataclass

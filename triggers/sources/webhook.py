@@ -12,11 +12,12 @@ from project.lib import crypto
 from triggers.cloudevents import read_events, time_of
 from triggers.envelope import UNREAD, Arrival, key_of
 from triggers.errors import BadDelivery
-from triggers.matching import CEL_ERRORS, event_view, program, type_matches
+from triggers.matching import CEL_ERRORS, program, type_matches
 from triggers.models import Source
 from triggers.reading import REPLACED, UNSTORABLE, clean_text, read_body
 from triggers.sources.custom import custom_scheme
 from triggers.sources.verify import catalogue
+from triggers.viewing import event_view
 
 CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-gitlab-token", "x-api-key"})
 OWN_TYPES = ("generic", "custom")  # providers whose senders name their own types
