@@ -3,6 +3,7 @@
 `mark` is the cursor's placeholder: Django's cursors and psycopg's write `%s`, sqlite3's own `?`."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Protocol
@@ -10,10 +11,21 @@ from typing import Any, Protocol
 from project.lib import clock
 
 MOST_PARAMETERS = 30_000  # of one statement; SQLite takes 32,766, PostgreSQL 65,535
+SIZES = (64, 32, 16, 8, 4, 2, 1)  # rows of one statement: few enough texts that SQLite compiles each only once
 CLAIM = (
     'INSERT INTO "triggers_seen" (source_id, "key", event, until) VALUES {values} '
     'ON CONFLICT (source_id, "key") DO UPDATE SET event = excluded.event, until = excluded.until '
     'WHERE "triggers_seen".until <= %s'
+)
+CLAIM_MANY = CLAIM.replace(
+    "VALUES {values}", "SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::timestamptz[])"
+)
+CLAIM_MANY += ' RETURNING source_id, "key"'
+TYPES = (  # of PostgreSQL's columns that hold no text
+    dict.fromkeys(("id", "source_id", "trigger_id", "event_id", "requester_id", "emitted_by"), "bigint")
+    | dict.fromkeys(("hops", "sanitized", "duplicates", "priority", "fence", "attempt", "crashes"), "integer")
+    | dict.fromkeys(("time", "received_at", "queued_at", "due_at", "rung_at"), "timestamptz")
+    | {"raw": "bytea", "headers": "jsonb", "outcomes": "jsonb", "send_again": "jsonb"}
 )
 Row = Sequence[Any]
 Key = tuple[int, str]
@@ -23,8 +35,17 @@ class Cursor(Protocol):
     @property
     def rowcount(self) -> int: ...
     def execute(self, sql: str, params: Any = ..., /) -> Any: ...
-    def executemany(self, sql: str, params: Any, /) -> Any: ...
     def fetchall(self) -> list[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a transaction of the door asks first, in one statement; ids that are not used leave a gap."""
+
+    version: int  # of the configuration
+    now: datetime  # the database's clock
+    events: list[int]  # fresh ids
+    runs: list[int]
 
 
 @lru_cache(maxsize=2048)
@@ -35,12 +56,26 @@ def insert_sql(table: str, columns: tuple[str, ...], count: int) -> str:
 
 
 @lru_cache(maxsize=2048)
+def claim_sql(count: int) -> str:
+    return CLAIM.format(values=", ".join(["(%s, %s, %s, %s)"] * count))
+
+
+@lru_cache(maxsize=2048)
 def marked(sql: str, mark: str) -> str:
     return sql.replace("%s", mark)
 
 
 def marks(count: int) -> str:
     return ", ".join(["%s"] * count)
+
+
+def portions(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """All rows in as few pieces of SIZES as there can be."""
+    start = 0
+    for size in SIZES:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
 
 
 def parts(rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
@@ -64,31 +99,32 @@ class Dialect:
     def run(self, sql: str, params: Row = ()) -> None:
         self.cursor.execute(sql if self.mark == "%s" else marked(sql, self.mark), tuple(params))
 
-    def now(self) -> datetime:
-        text = self.rows("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")[0][0]
-        return datetime.fromisoformat(text).replace(tzinfo=UTC) + clock.shift
+    def opening(self, events: int, runs: int) -> Opening:
+        """The version, the time, and ids for as many events and runs."""
+        last = "(SELECT seq FROM sqlite_sequence WHERE name = 'triggers_{}')"
+        [(version, text, event, run)] = self.rows(
+            "SELECT (SELECT version FROM triggers_configversion WHERE id = 1), strftime('%Y-%m-%d %H:%M:%f', 'now'), "
+            f"{last.format('event')}, {last.format('run')}"
+        )
+        now = datetime.fromisoformat(text).replace(tzinfo=UTC) + clock.shift
+        event, run = (event or 0) + 1, (run or 0) + 1
+        return Opening(version or 1, now, list(range(event, event + events)), list(range(run, run + runs)))
 
     def when(self, moment: datetime | None) -> Any:
         """A time as this database's driver stores it (Django's own form)."""
         return moment and moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
 
-    def next_ids(self, table: str, count: int) -> list[int]:
-        """`count` fresh ids."""
-        last = self.rows("SELECT seq FROM sqlite_sequence WHERE name = %s", [table])
-        first = (last[0][0] if last else 0) + 1
-        return list(range(first, first + count))
-
     def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
-        """Every row; one short statement that SQLite has compiled before."""
-        if rows:
-            self.cursor.executemany(marked(insert_sql(table, columns, 1), self.mark), rows)
+        for some in portions(rows):
+            self.run(insert_sql(table, columns, len(some)), [value for row in some for value in row])
 
     def claim(self, claims: Sequence[Row], now: Any) -> set[Key]:
         """Claim `[source id, key, event, until]`, sorted; the keys that were free, or whose window is over at `now`."""
-        self.cursor.executemany(
-            marked(CLAIM.format(values="(%s, %s, %s, %s)"), self.mark), [[*claim, now] for claim in claims]
-        )
-        if self.cursor.rowcount == len(claims):
+        count = 0
+        for some in portions(claims):
+            self.run(claim_sql(len(some)), [*(value for claim in some for value in claim), now])
+            count += self.cursor.rowcount
+        if count == len(claims):
             return {(source_id, key) for source_id, key, _, _ in claims}
         holders = self.holders([(claim[0], claim[1]) for claim in claims])
         return {(source_id, key) for source_id, key, event, _ in claims if holders[source_id, key][0] == event}
@@ -110,25 +146,34 @@ class Dialect:
 class Postgres(Dialect):
     lock = " FOR UPDATE"
 
-    def now(self) -> datetime:
-        moment: datetime = self.rows("SELECT clock_timestamp()")[0][0]
-        return moment.astimezone(UTC) + clock.shift
+    def opening(self, events: int, runs: int) -> Opening:
+        name = "pg_get_serial_sequence('triggers_{}', 'id') AS name"
+        fresh = f"ARRAY(SELECT nextval(name) FROM {name}, generate_series(1, %s))"
+        [(version, now, event_ids, run_ids)] = self.rows(
+            "SELECT (SELECT version FROM triggers_configversion WHERE id = 1), clock_timestamp(), "
+            f"{fresh.format('event')}, {fresh.format('run')}",
+            [events, runs],
+        )
+        return Opening(version or 1, now.astimezone(UTC) + clock.shift, sorted(event_ids), sorted(run_ids))
 
     def when(self, moment: datetime | None) -> Any:
         return moment
 
-    def next_ids(self, table: str, count: int) -> list[int]:
-        sequence = f"pg_get_serial_sequence('{table}', 'id')"
-        found = self.rows(f"SELECT nextval({sequence}) FROM generate_series(1, %s)", [count])
-        return sorted(int(row[0]) for row in found)
-
     def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
-        for part in parts(rows, MOST_PARAMETERS // len(columns)):
-            self.run(insert_sql(table, columns, len(part)), [value for row in part for value in row])
+        """Every row by one statement, whatever their number: one array a column."""
+        if rows:
+            self.run(unnest_sql(table, columns), columns_of(rows))
 
     def claim(self, claims: Sequence[Row], now: Any) -> set[Key]:
-        taken: set[Key] = set()
-        for part in parts(claims, MOST_PARAMETERS // 4):
-            sql = CLAIM.format(values=", ".join(["(%s, %s, %s, %s)"] * len(part))) + ' RETURNING source_id, "key"'
-            taken |= {(row[0], row[1]) for row in self.rows(sql, [*(value for claim in part for value in claim), now])}
-        return taken
+        return {(row[0], row[1]) for row in self.rows(CLAIM_MANY, [*columns_of(claims), now])}
+
+
+def columns_of(rows: Sequence[Row]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+@lru_cache(maxsize=32)
+def unnest_sql(table: str, columns: tuple[str, ...]) -> str:
+    arrays = ", ".join(f"%s::{TYPES.get(column, 'text')}[]" for column in columns)
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f'INSERT INTO "{table}" ({names}) SELECT * FROM unnest({arrays})'

@@ -17,14 +17,14 @@ from triggers import refusals, routing, uses
 from triggers.bucket import BUCKETS
 from triggers.errors import BadDelivery, QueueFull, TriggerProblem
 from triggers.group_commit import GroupCommit, writer_for
-from triggers.ingest import ConfigChanged, Outcome
+from triggers.ingest import Outcome
 from triggers.models import Source
 from triggers.models.source import hint_of
 from triggers.routing import Table
 from triggers.sources import webhook
 from triggers.sources.proof import expanded_body, most_of, prove
 from triggers.sources.verify import Forged
-from triggers.store import Member
+from triggers.store import ConfigChanged, Member
 from triggers.telling import Repeat, Teller
 from triggers.threads import beside
 

@@ -3,7 +3,9 @@
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
+UNREAD = object()  # nobody has parsed the data yet
 LONGEST_KEY = 512  # characters; a longer key is claimed as its hash
 
 
@@ -22,6 +24,7 @@ class Arrival:
     dataschema: str = ""
     raw: bytes | None = b""  # the exact body
     data_json: str | None = None  # clean JSON text; None: `raw` is that already; "": no data
+    parsed: Any = UNREAD  # the value of that text, when the door has read it
     headers: dict[str, str] = field(default_factory=dict)
     credentials: str = ""  # sealed headers that proved the sender
     severity: str = "info"

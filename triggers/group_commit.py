@@ -1,25 +1,26 @@
 """Concurrent deliveries of one process share one commit; each is answered after it was read back."""
 
 import asyncio
+import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+import psycopg
 from django.db import DatabaseError, OperationalError, connection, transaction
 
 from triggers import ingest, store
-from triggers.dialect import Dialect, Postgres, marks
+from triggers.dialect import Cursor, Dialect, Postgres, marks
 from triggers.errors import QueueFull
-from triggers.ingest import ConfigChanged
 from triggers.routing import Table
-from triggers.store import Member
+from triggers.store import ConfigChanged, Member
 
 MOST = 128  # deliveries of one commit
 MOST_EVENTS = 4000  # of one commit; a delivery may bring a thousand, and a statement takes only so many values
-PATIENCE = 0.2  # seconds the loop itself may wait for SQLite's writer lock; after that a thread waits
-LONGEST = 20.0  # seconds that thread waits
+PATIENCE = 20.0  # seconds the writer waits for SQLite's lock
+STATEMENTS = 256  # of the writer's connection that stay compiled
 PRAGMAS = (
     *("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"),
     "wal_autocheckpoint=8000",  # pages, 32 MB: a page that many batches touch is copied back once
@@ -28,105 +29,106 @@ PRAGMAS = (
 VERSION = "SELECT version FROM triggers_configversion WHERE id = 1"
 
 
-class Writer(Protocol):
-    """Writes members in one transaction and reads them back; raises ConfigChanged or DatabaseError."""
-
-    async def write(self, members: Sequence[Member], version: int) -> None: ...
-    async def version(self) -> int: ...
-    async def close(self) -> None: ...
-
-
 class Unconfirmed(Exception):
     """The commit went through, or may have, but could not be read back: nobody writes it a second time."""
 
 
-class SqliteWriter:
-    """An own connection that writes on the loop: a commit takes half a millisecond, a change of threads as long."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.quick = self.connect(PATIENCE)
-
-    def connect(self, timeout: float) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
-        for pragma in PRAGMAS:
-            db.execute(f"PRAGMA {pragma}")
-        return db
-
-    async def write(self, members: Sequence[Member], version: int) -> None:
-        try:
-            self.commit(self.quick, members, version)
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) and "busy" not in str(error):
-                raise OperationalError(str(error)) from error
-            for member in members:
-                ingest.fresh_start(member)
-            await asyncio.to_thread(self.wait_and_commit, members, version)
-        except sqlite3.Error as error:
-            raise DatabaseError(str(error)) from error
-
-    def wait_and_commit(self, members: Sequence[Member], version: int) -> None:
-        db = self.connect(LONGEST)
-        try:
-            self.commit(db, members, version)
-        except sqlite3.OperationalError as error:
-            raise OperationalError(str(error)) from error
-        except sqlite3.Error as error:
-            raise DatabaseError(str(error)) from error
-        finally:
-            db.close()
-
-    def commit(self, db: sqlite3.Connection, members: Sequence[Member], version: int) -> None:
-        cursor = db.cursor()
-        cursor.execute("BEGIN IMMEDIATE")
-        try:
-            write_members(Dialect(cursor, "?"), members, version)
-            cursor.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                cursor.execute("ROLLBACK")
-            raise
-        try:
-            read_back(Dialect(cursor, "?"), members)
-        except sqlite3.Error as error:
-            raise Unconfirmed(str(error)) from error
-
-    async def version(self) -> int:
-        try:
-            row = self.quick.execute(VERSION).fetchone()
-        except sqlite3.Error as error:
-            raise OperationalError(str(error)) from error
-        return int(row[0]) if row else 1
-
-    async def close(self) -> None:
-        self.quick.close()
-
-
-class ThreadWriter:
-    """PostgreSQL: one thread with Django's connection; while it commits, the next batch gathers."""
+class Writer:
+    """Writes members in one transaction and reads them back, in a thread of its own: while it waits for the disk,
+    the loop judges the next deliveries. Raises ConfigChanged, DatabaseError or Unconfirmed."""
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="door")
 
+    async def beside(self, function: Callable[..., Any], *given: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.thread, function, *given)
+
     async def write(self, members: Sequence[Member], version: int) -> None:
-        await asyncio.get_running_loop().run_in_executor(self.thread, self.commit, members, version)
+        await self.beside(self.commit, members, version)
+
+    async def version(self) -> int:
+        return int(await self.beside(self.read_version))
+
+    async def close(self) -> None:
+        await self.beside(self.disconnect)
+        self.thread.shutdown(wait=False)
+
+    def commit(self, members: Sequence[Member], version: int) -> None:
+        raise NotImplementedError
+
+    def read_version(self) -> int:
+        raise NotImplementedError
+
+    def disconnect(self) -> None:
+        raise NotImplementedError
+
+
+class SqliteWriter(Writer):
+    """A connection of its own, with settings for many small rows at a time."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self.db: sqlite3.Connection | None = None
+
+    def connected(self) -> sqlite3.Connection:
+        if self.db is None:
+            self.db = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, cached_statements=STATEMENTS)
+            for pragma in PRAGMAS:
+                self.db.execute(f"PRAGMA {pragma}")
+        return self.db
+
+    def commit(self, members: Sequence[Member], version: int) -> None:
+        with translated():
+            cursor = self.connected().cursor()
+            db = Dialect(cursor, "?")
+            cursor.execute("BEGIN IMMEDIATE")
+            try:
+                store.write(db, members, version)
+                cursor.execute("COMMIT")
+            except BaseException:
+                if cursor.connection.in_transaction:
+                    cursor.execute("ROLLBACK")
+                raise
+        try:
+            read_back(db, members)
+        except sqlite3.Error as error:
+            raise Unconfirmed(str(error)) from error
+
+    def read_version(self) -> int:
+        with translated():
+            row = self.connected().execute(VERSION).fetchone()
+        return int(row[0]) if row else 1
+
+    def disconnect(self) -> None:
+        if self.db is not None:
+            self.db.close()
+            self.db = None
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """What sqlite3 raises, as Django's own errors."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise OperationalError(str(error)) from error
+    except sqlite3.Error as error:
+        raise DatabaseError(str(error)) from error
+
+
+class PostgresWriter(Writer):
+    """Django's connection of the writer's thread."""
 
     def commit(self, members: Sequence[Member], version: int) -> None:
         connection.close_if_unusable_or_obsolete()
-        with transaction.atomic(), connection.cursor() as cursor:
-            write_members(Postgres(cursor), members, version)
+        with transaction.atomic(), bound_there() as cursor:
+            store.write(Postgres(cursor), members, version)
         try:
-            with connection.cursor() as cursor:
+            with bound_there() as cursor:
                 read_back(Postgres(cursor), members)
         except DatabaseError as error:
             raise Unconfirmed(str(error)) from error
-
-    async def version(self) -> int:
-        return await asyncio.get_running_loop().run_in_executor(self.thread, self.read_version)
-
-    async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self.thread, lambda: connection.close())
-        self.thread.shutdown(wait=False)
 
     def read_version(self) -> int:
         connection.close_if_unusable_or_obsolete()
@@ -135,14 +137,16 @@ class ThreadWriter:
             row = cursor.fetchone()
         return int(row[0]) if row else 1
 
+    def disconnect(self) -> None:
+        connection.close()
 
-def write_members(db: Dialect, members: Sequence[Member], version: int) -> None:
-    found = db.rows(VERSION)
-    if (found[0][0] if found else 1) != version:
-        raise ConfigChanged
-    now = db.now()
-    store.write(db, members, now)
-    store.count_duplicates(db, members)
+
+@contextlib.contextmanager
+def bound_there() -> Iterator[Cursor]:
+    """A cursor whose values travel beside the text, so that the server keeps the plan; Django's own writes them in."""
+    connection.ensure_connection()
+    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+        yield cursor
 
 
 def read_back(db: Dialect, members: Sequence[Member]) -> None:
@@ -249,4 +253,4 @@ def settle(batch: list[Request], error: BaseException | None) -> None:
 
 
 def writer_for(settings_dict: dict[str, Any], vendor: str) -> Writer:
-    return ThreadWriter() if vendor == "postgresql" else SqliteWriter(str(settings_dict["NAME"]))
+    return PostgresWriter() if vendor == "postgresql" else SqliteWriter(str(settings_dict["NAME"]))

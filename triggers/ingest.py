@@ -15,15 +15,11 @@ from triggers import bells, receipts, routing, store, tallies, waking
 from triggers.dialect import Cursor, Dialect, Postgres
 from triggers.envelope import Arrival
 from triggers.errors import QueueFull
-from triggers.models import ConfigVersion, Event
+from triggers.models import Event
 from triggers.routing import Table
-from triggers.store import Member
+from triggers.store import ConfigChanged, Member
 
 TRIES = 3  # times a batch is matched again because the configuration changed under it
-
-
-class ConfigChanged(Exception):
-    """The batch was matched under another version of the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +74,7 @@ def fresh_start(member: Member) -> None:
 
 def write(members: Sequence[Member], known: Table) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
-        if ConfigVersion.current() != known.version:
-            raise ConfigChanged
-        now = clock.now()
-        db = dialect(cursor)
-        store.write(db, members, now)
-        store.count_duplicates(db, members)
+        store.write(dialect(cursor), members, known.version)
 
 
 def dialect(cursor: Cursor) -> Dialect:
@@ -160,10 +151,10 @@ def match_one(event_id: int) -> bool:
     with transaction.atomic(), connection.cursor() as cursor:
         store.lock_triggers(dialect(cursor), member.route.matched)  # before the event, as everywhere
         held = Event.objects.select_for_update(of=("self",)).filter(pk=event_id, status="accepted")
-        if not held.values_list("pk", flat=True).first() or ConfigVersion.current() != known.version:
+        if not held.values_list("pk", flat=True).first():
             return False
-        db = dialect(cursor)
-        store.start_runs(db, [member], clock.now())
+        if not store.start_runs(dialect(cursor), member, known.version):
+            return False
         Event.objects.filter(pk=event_id).update(status=member.route.status, outcomes=member.route.outcomes)
         transaction.on_commit(lambda: announce([member]), robust=True)
     return True

@@ -2,53 +2,24 @@
 
 import operator
 import re
-from codecs import BOM_UTF8
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import cel
-import orjson
 
 from triggers.errors import BadFilter
 from triggers.filters import EACH, Clause, FilterPlan, Path, compile_filter, show
+from triggers.viewing import LONGEST_SCALAR, MISSING, JudgedKey, View, name, resolve
 
-__all__ = ["Rule", "Verdict", "compile_filter", "compile_pattern", "event_view", "match", "too_big_for_door"]
+__all__ = ["Rule", "Verdict", "compile_filter", "compile_pattern", "match"]
 
-DOOR_BYTES = 256 * 1024  # data larger than this is matched by the worker
-DOOR_ITEMS = 1000  # so is a list longer than this, when a filter reads it
 PATTERN = re.compile(r"(?:\*\*?|[^\s*.]+)(?:\.(?:\*\*?|[^\s*.]+))*")
 LONGEST_PATTERN = 255  # characters
 CEL_ERRORS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)  # all the Rust library raises
-ATTRIBUTES = (
-    *("ce_source", "type", "subject", "datacontenttype", "dataschema"),
-    *("severity", "traceparent", "correlationid", "hops", "idempotencykey"),
-)
 
 Outcome = Literal["matched", "not_matched", "could_not_evaluate"]
-
-
-class _Missing:
-    def __repr__(self) -> str:
-        return "missing"
-
-
-MISSING = _Missing()
-
-
-class Readable(Protocol):
-    """What an arrival and a stored event have in common."""
-
-    ce_id: str
-    ce_source: str
-    type: str
-    subject: str
-    time: datetime | None
-    headers: dict[str, str]
-    raw: bytes
-    data_json: str | None
 
 
 @dataclass(slots=True)
@@ -65,6 +36,20 @@ class Rule:
     mode: str = "live"
     priority: int = 5
     handler_version: str = ""
+    questions: tuple["Question", ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.questions = tuple(map(question_of, self.filter_plan["clauses"])) if self.filter_plan else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A clause as it is asked: what it reads, and how its two sides are compared without the evaluator, if at all."""
+
+    clause: Clause
+    paths: tuple[Path, ...]
+    compared: Callable[[Any, Any], bool] | None = None
+    wanted: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,44 +77,8 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "relation_ge": operator.ge,
 }
 SAFE = 2**63  # CEL's whole numbers have 64 bits; beyond them the evaluator says what it thinks
-SCALARS = (str, int, bool, float, type(None), _Missing)
-LONGEST_SCALAR = 200  # characters of a value a verdict is remembered by
 MOST_JUDGED = 10_000  # verdicts
-JudgedKey = tuple[Hashable, ...]
 JUDGED: dict[JudgedKey, Verdict] = {}  # a clause is pure: the same values give the same verdict
-
-
-class View:
-    """The part of an event that filters read, handed to the Rust side once for all rules, and only when asked."""
-
-    __slots__ = ("_context", "_scalars", "_tree", "values")
-
-    def __init__(self, values: dict[str, Any], tree: dict[str, Any] | None = None) -> None:
-        self.values = values
-        self._tree = tree or {}
-        self._context: cel.Context | None = None
-        self._scalars: dict[Path, JudgedKey | None] = {}
-
-    @property
-    def context(self) -> cel.Context:
-        if self._context is None:
-            self._context = cel.Context(self.part)
-        return self._context
-
-    @property
-    def part(self) -> dict[str, Any]:
-        """The values cut to what is read."""
-        return cut(self._tree, self.values)  # type: ignore[no-any-return]
-
-    def scalar(self, path: Path) -> JudgedKey | None:
-        """How far `path` goes and what stands there; None when that is no short scalar."""
-        if path not in self._scalars:
-            found, value = resolve(path, self.values)
-            kind = type(value)
-            short = kind in SCALARS and (kind is not str or len(value) <= LONGEST_SCALAR)
-            key: JudgedKey | None = (len(found), kind.__name__, value) if short and EACH not in path else None
-            self._scalars[path] = key
-        return self._scalars[path]
 
 
 def compile_pattern(pattern: str) -> str:
@@ -165,23 +114,48 @@ def match(rule: Rule, view: View) -> Verdict:
 
     An error counts only when no clause says no. The caller has compared source and type."""
     broken: Verdict | None = None
-    for clause in rule.filter_plan["clauses"] if rule.filter_plan else ():
-        verdict = judge(clause, view)
+    for question in rule.questions:
+        verdict = compare(question, view) if question.compared else None
+        if verdict is None:
+            verdict = judge(question, view)
         if verdict.outcome == "not_matched":
             return verdict
-        if not verdict.matched:
+        if verdict is not MATCHED:
             broken = broken or verdict
     return broken or MATCHED
 
 
-def judge(clause: Clause, view: View) -> Verdict:
+def question_of(clause: Clause) -> Question:
+    relation, wanted = clause.get("simple", ("", None))
+    compared = COMPARISONS.get(relation) if type(wanted) in (str, int) else None
+    return Question(clause, tuple(map(tuple, clause["paths"])), compared, wanted)
+
+
+def compare(question: Question, view: View) -> Verdict | None:
+    """A comparison of two texts or two whole numbers, as CEL defines it; None for anything else."""
+    path = question.paths[0]
+    value = view.at(path)[1]
+    if type(value) is not type(question.wanted) or (type(value) is int and not -SAFE <= value < SAFE):
+        return None
+    assert question.compared is not None
+    if question.compared(value, question.wanted):
+        return MATCHED
+    text = question.clause["text"]
+    return remembered(
+        (text, value) if type(value) is int or len(value) <= LONGEST_SCALAR else None,
+        lambda: Verdict("not_matched", text, f"{name(path)} was {show(value)}, wanted {question.clause['wanted']}"),
+    )
+
+
+def judge(question: Question, view: View) -> Verdict:
     """What one clause says; remembered by the values it reads, of which most senders have few."""
-    if "simple" in clause and (verdict := compare(clause, view)):
-        return verdict
-    key = values_key(clause, view)
+    return remembered(values_key(question, view), lambda: evaluate(question.clause, view))
+
+
+def remembered(key: JudgedKey | None, verdict: Callable[[], Verdict]) -> Verdict:
     found = JUDGED.get(key) if key else None
     if found is None:
-        found = evaluate(clause, view)
+        found = verdict()
         if key:
             if len(JUDGED) >= MOST_JUDGED:
                 JUDGED.clear()
@@ -189,29 +163,11 @@ def judge(clause: Clause, view: View) -> Verdict:
     return found
 
 
-def compare(clause: Clause, view: View) -> Verdict | None:
-    """A comparison of two texts, whole numbers or truth values, as CEL defines it; None for anything else."""
-    relation, wanted = clause["simple"]
-    path = tuple(clause["paths"][0])
-    _, value = resolve(path, view.values)
-    compared = COMPARISONS.get(relation)
-    if (
-        compared is None
-        or type(value) is bool
-        or type(value) is not type(wanted)
-        or (type(value) is int and not -SAFE <= value < SAFE)
-    ):
-        return None
-    if compared(value, wanted):
-        return MATCHED
-    return Verdict("not_matched", clause["text"], f"{name(path)} was {show(value)}, wanted {clause['wanted']}")
-
-
-def values_key(clause: Clause, view: View) -> JudgedKey | None:
+def values_key(question: Question, view: View) -> JudgedKey | None:
     """The clause with every value it reads; None when one of them cannot be remembered."""
-    key: list[Hashable] = [clause["text"]]
-    for path in clause["paths"]:
-        scalar = view.scalar(tuple(path))
+    key: list[Hashable] = [question.clause["text"]]
+    for path in question.paths:
+        scalar = view.scalar(path)
         if scalar is None:
             return None
         key.append(scalar)
@@ -262,34 +218,6 @@ def gone_from(clause: Clause, values: Mapping[str, Any], error: Exception) -> st
     return "an item of the list is missing" if isinstance(error, IndexError) else ""
 
 
-def resolve(path: Path, values: Any) -> tuple[Path, Any]:
-    """The value at `path`; or the path as far as it goes with MISSING or None where it breaks off."""
-    value = values
-    for depth, segment in enumerate(path, 1):
-        if segment == EACH:
-            return resolve_each(path, depth, value)
-        value = value.get(segment, MISSING) if isinstance(value, dict) else MISSING
-        if value is MISSING or value is None:
-            return path[:depth], value
-    return path, value
-
-
-def resolve_each(path: Path, depth: int, items: Any) -> tuple[Path, Any]:
-    """The first item of the list in which the rest of `path` breaks off, else the items."""
-    for item in items if isinstance(items, Iterable) else ():
-        found, value = resolve(path[depth:], item)
-        if value is MISSING or value is None:
-            return (*path[:depth], *found), value
-    return path, items
-
-
-@lru_cache(maxsize=4096)
-def name(path: Path) -> str:
-    """("event", "data", "a b") as `event.data["a b"]`, in backticks."""
-    parts = (f".{part}" if part == EACH or part.isidentifier() else f'["{part}"]' for part in path)
-    return f"`{''.join(parts).removeprefix('.').replace('.*', '[]')}`"
-
-
 def reason(error: Exception) -> str:
     if isinstance(error, TypeError):
         return "the types do not fit"
@@ -305,91 +233,6 @@ def program(text: str) -> cel.Program:
     return cel.compile(text)
 
 
-@lru_cache(maxsize=1024)
-def branches(paths: tuple[Path, ...]) -> dict[str, Any]:
-    """The paths as a tree; an empty branch means: everything below."""
-    tree: dict[str, Any] = {}
-    for path in sorted(paths, key=len):
-        node = tree
-        keys = path[: path.index(EACH)] if EACH in path else path
-        for key in keys:
-            if key in node and not node[key]:
-                break  # a shorter path wants all of this already
-            node = node.setdefault(key, {})
-    return tree
-
-
 def reads_of(rules: Iterable[Rule]) -> tuple[Path, ...]:
     """Every path the filters of `rules` read, for `event_view`."""
     return tuple(sorted({tuple(path) for rule in rules if rule.filter_plan for path in rule.filter_plan["paths"]}))
-
-
-def event_view(event: Readable, reads: tuple[Path, ...] | None = None) -> View:
-    """What filters see of an arrival or a stored event, cut to the paths in `reads` (None: everything).
-
-    `event.source` is the slug of the source row, `event.ce_source` the CloudEvents attribute. Attributes the
-    sender left out are missing, not empty. Names of headers are compared without regard to case.
-    """
-    tree = branches(reads) if reads is not None else {"event": {}, "headers": {}}
-    values: dict[str, Any] = {}
-    if "event" in tree:
-        values["event"] = attributes(event, tree["event"])
-    if "headers" in tree:
-        headers = {key.lower(): value for key, value in event.headers.items()}
-        wanted = tree["headers"]
-        values["headers"] = {key: headers[key.lower()] for key in wanted or headers if key.lower() in headers}
-    return View(values, tree)
-
-
-def attributes(event: Readable, wanted: dict[str, Any]) -> dict[str, Any]:
-    slug = getattr(event, "source_slug", None) or getattr(event, "source", "")  # a stored event, an arrival
-    found: dict[str, Any] = {"specversion": "1.0", "id": event.ce_id, "source": slug}
-    for key in ATTRIBUTES:
-        value = getattr(event, key, None)
-        if value is not None and value != "":
-            found[key] = value
-    if event.time:
-        found["time"] = event.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if not wanted or "data" in wanted:
-        data = data_of(event)
-        if data is not MISSING:
-            found["data"] = data
-    return found
-
-
-def data_of(event: Readable) -> Any:
-    text = bytes(event.raw or b"").removeprefix(BOM_UTF8) if event.data_json is None else event.data_json
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return MISSING
-
-
-def cut(tree: dict[str, Any], value: Any) -> Any:
-    if not tree or not isinstance(value, dict):
-        return value
-    return {key: cut(branch, value[key]) for key, branch in tree.items() if key in value}
-
-
-def too_big_for_door(view: View, size: int) -> bool:
-    """Whether filters wait for the worker; `size` is that of the data in bytes, `view` is cut to what they read."""
-    return size > DOOR_BYTES or (size > 2 * DOOR_ITEMS and is_heavy(view.part.get("event")))
-
-
-def is_heavy(value: Any) -> bool:
-    """A list too long for the door, or too many objects: handing one over costs some microseconds."""
-    stack, containers = [value], 0
-    while stack:
-        item = stack.pop()
-        if isinstance(item, list):
-            if len(item) > DOOR_ITEMS:
-                return True
-            stack.extend(item)
-        elif isinstance(item, dict):
-            stack.extend(item.values())
-        else:
-            continue
-        containers += 1
-        if containers > DOOR_ITEMS:
-            return True
-    return False

@@ -7,8 +7,9 @@ from typing import Any
 
 from triggers import registry
 from triggers.envelope import Arrival
-from triggers.matching import DOOR_BYTES, Rule, Verdict, event_view, match, reads_of, too_big_for_door, type_matches
+from triggers.matching import Rule, Verdict, match, reads_of, type_matches
 from triggers.models import ConfigVersion, Event, Source, Trigger
+from triggers.viewing import DOOR_BYTES, event_view, too_big_for_door
 
 MAX_HOPS = 8  # an event that was handed on more often starts nothing
 MOST_ASKED = 5000  # types remembered; a sender may invent them

@@ -42,22 +42,37 @@ class Member:
     awaited: bool = True  # whether a run may wait for an event of this type
 
 
-def write(db: Dialect, members: Sequence[Member], now: datetime) -> None:
-    """Claim the keys, then write events and runs; fills `seq`, `status`, `reason` and `runs` of every member."""
-    for member, seq in zip(members, db.next_ids(EVENTS, len(members)), strict=True):
+class ConfigChanged(Exception):
+    """The batch was matched under another version of the configuration."""
+
+
+def write(db: Dialect, members: Sequence[Member], version: int) -> None:
+    """Claim the keys, then write events and runs; fills `seq`, `status`, `reason` and `runs` of every member.
+
+    Raises ConfigChanged when the configuration is no longer at `version`."""
+    opening = db.opening(len(members), sum(len(member.route.matched) for member in members))
+    if opening.version != version:
+        raise ConfigChanged
+    for member, seq in zip(members, opening.events, strict=True):
         member.seq, member.ce_id = seq, member.arrival.ce_id
-    claim(db, members, now)
+    claim(db, members, opening.now)
     fresh = [member for member in members if member.status != "duplicate"]
-    if not fresh:
-        return
-    starts = decide_starts(db, fresh)
-    db.insert(EVENTS, EVENT_COLUMNS, [event_row(db, member, now) for member in fresh])
-    db.insert(RUNS, RUN_COLUMNS, [run_row(db, *start, now) for start in starts])
+    if fresh:
+        starts = decide_starts(db, fresh, opening.runs)
+        moment = db.when(opening.now)
+        db.insert(EVENTS, EVENT_COLUMNS, [event_row(db, member, moment) for member in fresh])
+        db.insert(RUNS, RUN_COLUMNS, [run_row(*start, moment) for start in starts])
+    count_duplicates(db, members)
 
 
-def start_runs(db: Dialect, members: Sequence[Member], now: datetime) -> None:
-    """Start the runs of events that are stored already."""
-    db.insert(RUNS, RUN_COLUMNS, [run_row(db, *start, now) for start in decide_starts(db, members)])
+def start_runs(db: Dialect, member: Member, version: int) -> bool:
+    """Start the runs of an event that is stored already; False when the configuration has changed."""
+    opening = db.opening(0, len(member.route.matched))
+    if opening.version != version:
+        return False
+    moment = db.when(opening.now)
+    db.insert(RUNS, RUN_COLUMNS, [run_row(*start, moment) for start in decide_starts(db, [member], opening.runs)])
+    return True
 
 
 Wanted = dict[Key, tuple["Member", str]]  # (source, key) -> who claims it, and what a repeat is told
@@ -82,8 +97,10 @@ def claim(db: Dialect, members: Sequence[Member], now: datetime) -> None:
 
 def claims_of(db: Dialect, wanted: Wanted, now: datetime) -> list[list[Any]]:
     """Sorted, so that two processes never wait for each other in a ring."""
+    windows = {member.arrival.window for member, _ in wanted.values()}
+    until = {window: db.when(now + timedelta(seconds=window)) for window in windows}
     return [
-        [source_id, key, member.seq, db.when(now + timedelta(seconds=member.arrival.window))]
+        [source_id, key, member.seq, until[member.arrival.window]]
         for (source_id, key), (member, _) in sorted(wanted.items(), key=lambda item: item[0])
     ]
 
@@ -107,24 +124,28 @@ def mark_duplicate(member: Member, seq: int, ce_id: str, reason: str) -> None:
     member.status, member.reason, member.seq, member.ce_id = "duplicate", reason, seq, ce_id
 
 
-def decide_starts(db: Dialect, fresh: Sequence[Member]) -> list[tuple[Member, Rule, int]]:
-    """The runs to start; a trigger that is full is locked, counted, and answers `skipped` by name."""
+def decide_starts(db: Dialect, fresh: Sequence[Member], ids: Sequence[int]) -> list[tuple[Member, Rule, int]]:
+    """The runs to start, each with one of `ids`; a trigger that is full is locked, counted, and its event `skipped`."""
     full = lock_limited(db, {rule.trigger_id: rule for member in fresh for rule in member.route.matched})
-    starts: list[tuple[Member, Rule]] = []
+    starts: list[tuple[Member, Rule, int]] = []
     for member in fresh:
         for rule in member.route.matched:
             if rule.trigger_id in full:
-                outcome = next(told for told in member.route.outcomes if told["trigger"] == rule.slug)
-                outcome.update(outcome="skipped", detail="an earlier run of this trigger is still at work")
+                outcome_of(member, rule).update(
+                    outcome="skipped", detail="an earlier run of this trigger is still at work"
+                )
                 continue
-            starts.append((member, rule))
+            run_id = ids[len(starts)]
+            starts.append((member, rule, run_id))
+            member.runs.append(run_id)
+            outcome_of(member, rule)["run"] = run_id
             if busy_limit(rule):
                 full.add(rule.trigger_id)
-    ids = db.next_ids(RUNS, len(starts)) if starts else []
-    for (member, rule), run_id in zip(starts, ids, strict=True):
-        member.runs.append(run_id)
-        next(told for told in member.route.outcomes if told["trigger"] == rule.slug)["run"] = run_id
-    return [(member, rule, run_id) for (member, rule), run_id in zip(starts, ids, strict=True)]
+    return starts
+
+
+def outcome_of(member: Member, rule: Rule) -> dict[str, Any]:
+    return next(told for told in member.route.outcomes if told["trigger"] == rule.slug)
 
 
 def busy_limit(rule: Rule) -> dict[str, Any] | None:
@@ -153,20 +174,18 @@ def lock_limited(db: Dialect, rules: dict[int, Rule]) -> set[int]:
     return full
 
 
-def event_row(db: Dialect, member: Member, now: datetime) -> list[Any]:
+def event_row(db: Dialect, member: Member, moment: Any) -> list[Any]:
     event, route = member.arrival, member.route
-    status = route.status
     return [
         *(member.seq, event.source_id, event.source, event.ce_id, event.ce_source, event.type, event.subject),
         *(db.when(event.time), event.datacontenttype, event.dataschema, event.severity, event.traceparent),
         *(event.correlationid, event.idempotencykey, event.hops, event.raw, event.data_json),
-        *(orjson.dumps(event.headers).decode(), event.credentials, event.sanitized, event.remote, db.when(now), status),
+        *(orjson.dumps(event.headers).decode(), event.credentials, event.sanitized, event.remote, moment, route.status),
         *(orjson.dumps(route.outcomes).decode(), 0, event.requester_id, None),
     ]
 
 
-def run_row(db: Dialect, member: Member, rule: Rule, run_id: int, now: datetime) -> list[Any]:
-    moment = db.when(now)
+def run_row(member: Member, rule: Rule, run_id: int, moment: Any) -> list[Any]:
     return [
         *(run_id, rule.trigger_id, member.seq, rule.handler, rule.handler_version, "queued", "", rule.priority, 0),
         *(1, 0, moment, moment, moment, "", "", "[]", member.arrival.requester_id),

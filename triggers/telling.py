@@ -18,8 +18,8 @@ from triggers.store import Member
 from triggers.threads import beside
 
 logger = logging.getLogger("nightdesk.door")
-BELLS = 8  # of one round: a worker that hears one goes on with whatever is due
-REST = 0.05  # seconds between two rounds while events pour in
+BELLS = 4  # of one round: a worker that hears one goes on with whatever is due
+REST = 0.2  # seconds between two rounds while events pour in: a bell costs as much as two deliveries
 MOST = 10_000  # events whose bells and waits are still to come; what is beyond is left to tick
 REPEATS = 20  # that wait to be listed; a flood of them is only counted
 

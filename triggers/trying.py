@@ -9,8 +9,9 @@ from typing import Any, cast
 from triggers.cloudevents import STRUCTURED, read_events
 from triggers.envelope import Arrival
 from triggers.errors import BadFilter
-from triggers.matching import Readable, Rule, Verdict, compile_filter, compile_pattern, event_view, match, type_matches
+from triggers.matching import Rule, Verdict, compile_filter, compile_pattern, match, type_matches
 from triggers.models import Event, Trigger
+from triggers.viewing import Readable, event_view
 
 TRIED = 20  # stored events a rule is tried on unless more are asked for
 LARGEST = 256 * 1024  # bytes; the worker, who may take its time, matches larger ones

@@ -18,6 +18,7 @@ STREAM = "live"
 LONGEST = 1000  # entries kept
 PATIENCE = 0.25  # seconds for Valkey to answer
 GATHER = 0.03  # seconds of hints sent in one go; the same hint twice in that time is one
+SPACE = 0.2  # seconds between two rounds: an open page shows no more than four changes a second
 REST = 5.0  # seconds of silence after a failure
 MOST_PENDING = 500  # hints held while Valkey is away; more are dropped, the pages sweep
 
@@ -67,6 +68,7 @@ class Sender:
             time.sleep(GATHER)
             self.wake.clear()
             self.flush()
+            time.sleep(SPACE)
 
     def flush(self) -> None:
         """Send what is pending in one round trip; a failure drops it and rests."""

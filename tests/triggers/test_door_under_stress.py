@@ -16,7 +16,7 @@ from django.db import OperationalError, connection, connections
 from tests import builders
 from tests.deliveries import Answered, deliver, github, send
 from triggers import door as edge
-from triggers import group_commit, routing
+from triggers import routing
 from triggers.door import Door
 from triggers.envelope import Arrival
 from triggers.errors import QueueFull
@@ -326,7 +326,27 @@ def test_whoever_waits_for_an_event_is_looked_for_only_when_somebody_does(source
 def test_the_numbers_of_the_contract() -> None:
     assert edge.IN_FLIGHT == 64 * 1024 * 1024
     assert settings.MAX_BODY_BYTES == 1024 * 1024
-    assert group_commit.PATIENCE <= 0.2, "the loop itself never waits longer for SQLite's lock"
+
+
+@on_sqlite
+def test_the_loop_goes_on_while_somebody_else_holds_the_writers_lock() -> None:
+    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None, check_same_thread=False)
+
+    async def work(door: Door) -> list[int | None]:
+        client = Client(github(b"{}"))
+        await send(door, **github(b'{"n": 1}', id="d-2"))  # the door has its connection
+        other.execute("BEGIN IMMEDIATE")
+        task = client.start(door)
+        client.give(b"{}", more=False)
+        for _ in range(20):
+            await asyncio.sleep(0.02)
+        waiting = client.status
+        other.execute("ROLLBACK")
+        await task
+        return [waiting, client.status]
+
+    with contextlib.closing(other):
+        assert held(work) == [None, 202]
 
 
 def test_packed_bodies_of_strangers_are_opened_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,20 +15,17 @@ from hypothesis import strategies as st
 from triggers.errors import BadFilter
 from triggers.filters import FUNCTIONS, TYPES
 from triggers.matching import (
-    DOOR_BYTES,
-    DOOR_ITEMS,
     Rule,
     Verdict,
     compare,
     compile_filter,
     compile_pattern,
     evaluate,
-    event_view,
     match,
     reads_of,
-    too_big_for_door,
     type_matches,
 )
+from triggers.viewing import DOOR_BYTES, DOOR_ITEMS, event_view, too_big_for_door
 
 
 @dataclass
@@ -416,7 +413,7 @@ PLAIN = st.one_of(st.text(max_size=3), st.integers(-5, 5), st.integers(), st.boo
 )
 def test_a_plain_comparison_says_what_the_evaluator_says(value: Any, literal: Any, sign: str) -> None:
     shown = json.dumps(literal)
-    [clause] = compile_filter(f"event.data.a {sign} {shown}")["clauses"]
+    [question] = rule(f"event.data.a {sign} {shown}").questions
     view = event_view(Delivery({"a": value}))
-    quick = compare(clause, view) if "simple" in clause else None
-    assert quick is None or quick == evaluate(clause, view)
+    quick = compare(question, view) if question.compared else None
+    assert quick is None or quick == evaluate(question.clause, view)

@@ -11,13 +11,14 @@ import orjson
 from project.lib import crypto
 from project.lib.text import REPLACED, is_storable, made_storable
 from triggers.cloudevents import read_events, time_of
-from triggers.envelope import Arrival, key_of
+from triggers.envelope import UNREAD, Arrival, key_of
 from triggers.errors import BadDelivery
-from triggers.matching import CEL_ERRORS, event_view, program, type_matches
+from triggers.matching import CEL_ERRORS, program, type_matches
 from triggers.models import Source
 from triggers.reading import read_body
 from triggers.sources.custom import custom_scheme
 from triggers.sources.verify import catalogue
+from triggers.viewing import event_view
 
 CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-gitlab-token", "x-api-key"})
 OWN_TYPES = ("generic", "custom")  # providers whose senders name their own types
@@ -99,6 +100,7 @@ def delivery(source: Source, scheme: Mapping[str, Any], body: bytes, headers: di
         datacontenttype=headers.get("content-type", "")[:200],
         raw=body,
         data_json=reading.text,
+        parsed=data if reading.text is None else UNREAD,
         sanitized=reading.sanitized,
         is_own=bool(actor) and actor == source.actor,
     )
@@ -186,9 +188,20 @@ def stamp(arrival: Arrival, source: Source, headers: Mapping[str, str], remote: 
     arrival.window, arrival.remote = source.dedupe_window, remote
     if not arrival.traceparent:
         arrival.traceparent = headers.get("traceparent", headers.get("x-trace-id", ""))[:200]
+    if CREDENTIALS.isdisjoint(headers):
+        arrival.headers = kept_headers(headers)
+        return
     secret = headers.keys() & CREDENTIALS
-    arrival.headers = {name: kept(value) for name, value in headers.items() if name not in secret}
-    arrival.credentials = crypto.seal({name: headers[name] for name in secret}) if secret else ""
+    arrival.headers = kept_headers({name: value for name, value in headers.items() if name not in secret})
+    arrival.credentials = crypto.seal({name: headers[name] for name in secret})
+
+
+def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers as they are stored; one look at all of them, since hardly any must be cleaned or cut."""
+    text = "".join(headers.values())
+    if len(text) <= LONGEST_HEADER and text.isprintable():
+        return dict(headers)
+    return {name: kept(value) for name, value in headers.items()}
 
 
 def kept(value: str) -> str:
