@@ -36,6 +36,8 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
     card = card_for(request, action, clock.now())
     is_save = request.method == "POST" and request.POST.get("do") == "save"
     if card.kind is None or not (card.can_edit or is_save):
+        if "HX-Request" in request.headers:  # the part that shows what differs, a moment after it was decided
+            return HttpResponse(status=204)
         messages.error(request, card.barred or "This cannot be edited any more.")
         return redirect("action", pk=pk)
     if card.needs_step_up and request.method != "POST":

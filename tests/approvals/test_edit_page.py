@@ -159,3 +159,14 @@ def test_foreign_text_in_the_form_and_the_difference_is_only_text(asked, ben_rea
     page = answer.content.decode()
     assert "<script>window" not in page
     assert "U+202E" in page
+
+
+def test_the_difference_is_not_asked_for_once_it_is_decided(asked, ben_reads):
+    """The page's own look a moment after the save: nothing is left behind that the next page would say."""
+    mine = typed(asked, title="Mend")
+    ben_reads.post(f"/actions/{asked.pk}/edit", mine)
+    look = ben_reads.post(f"/actions/{asked.pk}/edit", mine | {"do": ""}, headers={"hx-request": "true"})
+    assert look.status_code == 204
+    assert "cannot be edited" not in text_of(ben_reads.get(f"/actions/{asked.pk}"))
+    assert ben_reads.get(f"/actions/{asked.pk}/edit").url == f"/actions/{asked.pk}"
+    assert "cannot be edited" in text_of(ben_reads.get(f"/actions/{asked.pk}"))

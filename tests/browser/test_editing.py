@@ -15,7 +15,7 @@ def test_what_was_edited_is_what_happens_once(shop, opens):
     shop.until(lambda: shop.count("approvals_action", "kind = 'github.create_pr' AND status = 'awaiting'") == 1)
     action = shop.rows("SELECT id FROM approvals_action WHERE kind = 'github.create_pr'")[0][0]
     ben = live(opens("ben", f"/actions/{action}"))
-    ben.click("text=Edit")
+    ben.click("#detail >> text=Edit and approve")
     ben.wait_for_url(f"**/actions/{action}/edit**")
     before = ben.input_value("[name='a.title']")
     ben.fill("[name='a.title']", "Mended by Ben")
