@@ -1,6 +1,7 @@
 """Read the environment: typed, with a default, failing in one clear line. Only project/settings.py asks."""
 
 import os
+import re
 import secrets
 from ipaddress import ip_network
 from pathlib import Path
@@ -9,6 +10,9 @@ from zoneinfo import available_timezones
 
 from cryptography.fernet import Fernet
 from django.conf.global_settings import LANGUAGES
+
+HOST_AND_PORT = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[\w-]+(?:\.[\w-]+)*\.?))(?::(?P<port>[0-9]{1,5}))?")
+NUMBERS = re.compile(r"[0-9.]+")
 
 
 class BadSetting(SystemExit):
@@ -97,6 +101,30 @@ def networks(name: str) -> list[str]:
         except ValueError as error:
             raise BadSetting(name, f"must list addresses or networks like 10.0.0.0/8: {error}") from error
     return entries
+
+
+def reachable(name: str) -> list[str]:
+    """Hosts, `host:port`, addresses, `[v6]:port` and CIDR networks, comma-separated."""
+    for word in (entries := words(name)):
+        if not (is_network(word) or is_host(word)):
+            raise BadSetting(name, f"must list hosts, host:port or networks like 10.0.0.0/8, not {word!r}")
+    return entries
+
+
+def is_network(word: str) -> bool:
+    try:
+        ip_network(word, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+def is_host(word: str) -> bool:
+    """A name that is no mistyped address, or an address in brackets, each perhaps with a port."""
+    found = HOST_AND_PORT.fullmatch(word)
+    if not found or not 0 < int(found["port"] or 1) <= 65535:
+        return False
+    return is_network(found["v6"]) if found["v6"] else is_network(found["name"]) or not NUMBERS.fullmatch(found["name"])
 
 
 def addresses(name: str) -> list[str]:

@@ -1,39 +1,31 @@
-"""Real, correctly signed sample deliveries, as the far side would send them; new ids and numbers each time."""
+"""Send real, correctly signed sample deliveries, as the far side would; a file sample is put into its folder."""
 
 import base64
 import fcntl
-import hashlib
 import hmac
 import json
-import secrets
-from collections.abc import Callable
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import httpx
 from django.conf import settings
 from django.db.models import Max
 
 from project.lib.crypto import Unreadable
-from triggers.models import Event, Source
+from project.sample_bodies import SAMPLES, Sample
+from triggers.models import Event, Source, Watch
+from triggers.sources.verify import key_bytes, signed_bytes
+from triggers.sources.webhook import scheme_of
+
+__all__ = ["SAMPLES", "NotSent", "Sent", "send"]
 
 TIMEOUT = 20.0  # seconds for the whole delivery
-Made = tuple[dict[str, str], Any]  # headers, body as JSON value
 
 
 class NotSent(Exception):
     """The delivery could not be made or was not taken; the message says why in one line."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One delivery somebody could send: to which source of the tour, and what it shows."""
-
-    source: str
-    about: str
-    make: Callable[[int], Made]
 
 
 @dataclass(frozen=True)
@@ -45,82 +37,6 @@ class Sent:
     link: str
 
 
-def github(event: str, body: dict[str, Any]) -> Made:
-    headers = {"X-GitHub-Event": event, "X-GitHub-Delivery": fresh_id(), "User-Agent": "GitHub-Hookshot/sample"}
-    return headers, body | {"repository": REPOSITORY, "sender": REPORTER}
-
-
-REPORTER = {"login": "mona-reports", "id": 4711, "type": "User"}
-REPOSITORY = {
-    "id": 815,
-    "name": "shop",
-    "full_name": "acme/shop",
-    "private": False,
-    "default_branch": "main",
-    "html_url": "https://github.com/acme/shop",
-    "owner": {"login": "acme", "id": 42, "type": "Organization"},
-}
-
-
-def issue(number: int, title: str, body: str | None) -> dict[str, Any]:
-    """An issue as GitHub writes it, cut to what people look at."""
-    return {
-        "id": 2_000_000_000 + number,
-        "number": number,
-        "title": title,
-        "body": body,
-        "state": "open",
-        "labels": [],
-        "comments": 0,
-        "user": REPORTER,
-        "created_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "html_url": f"https://github.com/acme/shop/issues/{number}",
-    }
-
-
-def github_issue(number: int) -> Made:
-    text = 'The first line of README.md says "recieve"; it should be "receive".'
-    return github("issues", {"action": "opened", "issue": issue(number, "Typo in the README: recieve", text)})
-
-
-def github_fails(number: int) -> Made:
-    made = issue(number, "It does not work", None)
-    return github("issues", {"action": "opened", "issue": made})
-
-
-def github_ping(_: int) -> Made:
-    return github("ping", {"zen": "Keep it logically awesome.", "hook_id": 109, "hook": {"events": ["issues"]}})
-
-
-def generic(number: int) -> Made:
-    data = {"order": number, "total": "49.90", "currency": "EUR", "customer": "ann@example.org"}
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return {}, {"event_type": "order.created", "event_id": fresh_id(), "timestamp": now, "data": data}
-
-
-def cloudevents(number: int) -> Made:
-    body = {
-        "specversion": "1.0",
-        "id": fresh_id(),
-        "source": "/sample/warehouse",
-        "type": "stock.low",
-        "subject": f"articles/{number}",
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "datacontenttype": "application/json",
-        "data": {"article": number, "left": 3},
-    }
-    return {"Content-Type": "application/cloudevents+json"}, body
-
-
-SAMPLES: dict[str, Sample] = {
-    "github-issue": Sample("github", "an issue was opened; wakes triage-issue, which asks for your nod", github_issue),
-    "github-fails": Sample("github", "an issue its handler cannot read; ends in the dead letters", github_fails),
-    "github-ping": Sample("github", "GitHub's first sign of life; stored nowhere, the source shows it", github_ping),
-    "generic": Sample("generic", "an order from any program that signs its JSON", generic),
-    "cloudevents": Sample("api", "a CloudEvent in structured form", cloudevents),
-}
-
-
 def send(name: str, base_url: str = "", *, again: bool = False) -> Sent:
     """Send the sample `name` to the desk at `base_url` (default: this machine's). `again` repeats its last body and
     id byte for byte. Raises NotSent."""
@@ -129,30 +45,70 @@ def send(name: str, base_url: str = "", *, again: bool = False) -> Sent:
         raise NotSent(f"there is no sample {name!r}; there are: {', '.join(SAMPLES)}")
     source = Source.objects.kept().filter(slug=sample.source).first()
     try:
-        known = source is not None and source.secrets
+        known = source is not None and (source.kind == "file" or source.secrets)
     except Unreadable as error:
         raise NotSent(error.detail) from error
     if source is None or not known:
         raise NotSent(f"this desk has no source {sample.source!r} with a secret; manage.py seed_tour makes one")
     headers, body = recall(name) if again else prepare(sample)
+    if source.kind == "file":
+        if base_url:
+            raise NotSent("a file is put into a folder of this machine; leave --url out")
+        sent = put(source, headers["File-Name"], body, again=again)
+        remember(name, headers, body)
+        return sent
     remember(name, headers, body)
     url = f"{base_url.rstrip('/') or own_address()}/hooks/{source.slug}"
-    return read(post(url, headers | signature(source, body), body), base_url)
+    return read(post(url, headers | signature(source, headers, body), body), base_url)
 
 
 def prepare(sample: Sample) -> tuple[dict[str, str], bytes]:
     """Fresh headers and the exact bytes of the body."""
     headers, value = sample.make(next_number())
-    return {"Content-Type": "application/json"} | headers, json.dumps(value, ensure_ascii=False).encode()
+    body = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return {"Content-Type": "application/json"} | headers, body.encode()
 
 
-def signature(source: Source, body: bytes) -> dict[str, str]:
-    """What proves the sender, by the kind of source."""
-    secret = str(source.secrets[0]["value"])
-    mark = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    if source.kind == "cloudevents":
-        return {"Authorization": f"Bearer {secret}"}
-    return {"X-Hub-Signature-256": f"sha256={mark}"} if source.provider == "github" else {"X-Signature": mark}
+def signature(source: Source, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+    """What proves the sender, by what the verifier itself reads of the catalogue."""
+    secret, scheme = str(source.secrets[0]["value"]), scheme_of(source)
+    where = scheme["signature"]
+    if scheme["scheme"] == "token":
+        return {where["header"]: where.get("prefix", "") + secret}
+    key = key_bytes(scheme.get("key", {}), secret.encode()) or b""
+    named = {name.lower(): value for name, value in headers.items()}
+    mac = hmac.digest(key, signed_bytes(scheme["signed"], body, named, {}, key), scheme["digest"])
+    text = base64.b64encode(mac).decode() if where.get("encoding") == "base64" else mac.hex()
+    return {where["header"]: where.get("prefix", "") + text}
+
+
+def put(source: Source, name: str, body: bytes, *, again: bool) -> Sent:
+    """Put a file into the watched folder, whole at once, and wait until the desk tells of it."""
+    watch = Watch.objects.filter(source=source).first()
+    if watch is None or not watch.is_kept or watch.status != Watch.WATCHING:
+        why = f": {watch.detail}" if watch and watch.detail else "; start the desk with: make up"
+        raise NotSent(f"nobody watches {source.config['path']} right now{why}")
+    newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
+    told = Event.objects.filter(source=source, subject=name).order_by("-pk")
+    place = Path(source.config["path"]) / name
+    draft = place.with_name(f".{name}.draft")
+    try:
+        draft.write_bytes(body)
+        draft.replace(place)
+    except OSError as error:
+        raise NotSent(f"{place} cannot be written: {error.strerror}") from error
+    if again and (first := told.first()):
+        return Sent("the same file again, nothing to tell", first.pk, link_to(first))
+    deadline = time.monotonic() + TIMEOUT
+    while (event := told.filter(pk__gt=newest).first()) is None:
+        if time.monotonic() > deadline:
+            raise NotSent(f"{place} is there, and nobody has told of it for {TIMEOUT:.0f} s")
+        time.sleep(0.2)
+    return Sent("accepted", event.pk, link_to(event))
+
+
+def link_to(event: Event) -> str:
+    return f"{settings.BASE_URL}/events/{event.pk}"
 
 
 def post(url: str, headers: dict[str, str], body: bytes) -> httpx.Response:
@@ -193,10 +149,6 @@ def next_number() -> int:
         file.truncate(0)
         file.write(str(number))
     return number
-
-
-def fresh_id() -> str:
-    return f"sample-{secrets.token_hex(12)}"
 
 
 def folder() -> Path:

@@ -24,11 +24,21 @@ SOURCES: dict[str, dict[str, Any]] = {
         "max_body": 25 * 1024 * 1024,  # what GitHub sends at most
         "dedupe_window": 7 * 86400,
     },
+    "shopify": {"name": "Shopify", "kind": "webhook", "provider": "shopify", "types": ["shopify.**"]},
+    "grafana": {"name": "Grafana", "kind": "webhook", "provider": "grafana", "types": ["grafana.**"]},
+    "alertmanager": {
+        "name": "Alertmanager",
+        "kind": "webhook",
+        "provider": "alertmanager",
+        "types": ["alertmanager.**"],
+    },
+    "inbox": {"name": "Uploads", "kind": "file", "types": ["inbox.**"]},
     "generic": {"name": "Any program (signed JSON)", "kind": "webhook", "provider": "generic", "types": ["**"]},
     "api": {"name": "CloudEvents", "kind": "cloudevents", "types": ["**"]},
     "daily": {"name": "Every morning", "kind": "schedule", "config": {"cron": "0 8 * * *"}, "types": ["**"]},
 }
 
+RUNBOOKS = {"disk_full": "https://runbooks.example/free-disk"}  # on the practice page: nothing leaves the desk
 TRIGGERS: dict[str, dict[str, Any]] = {
     "triage-issue": {
         "name": "Triage new issues",
@@ -41,6 +51,36 @@ TRIGGERS: dict[str, dict[str, Any]] = {
         "source": "daily",
         "handler": "daily-report",
         "limits": {"concurrency": {"limit": 1, "when_busy": "skip", "waiting_counts": True}},
+    },
+    "review-push": {
+        "name": "Review pushes",
+        "source": "github",
+        "type_pattern": "github.push",
+        "handler": "review-push",
+    },
+    "order-created": {
+        "name": "Tell of new orders and confirm them",
+        "source": "shopify",
+        "type_pattern": "shopify.orders/create",
+        "handler": "order-created",
+    },
+    "diagnose-grafana": {
+        "name": "Diagnose alerts of Grafana",
+        "source": "grafana",
+        "handler": "diagnose-alert",
+        "config": {"runbooks": RUNBOOKS},
+    },
+    "diagnose-alertmanager": {
+        "name": "Diagnose alerts of Alertmanager",
+        "source": "alertmanager",
+        "handler": "diagnose-alert",
+        "config": {"runbooks": RUNBOOKS},
+    },
+    "new-upload": {
+        "name": "Look at new uploads",
+        "source": "inbox",
+        "type_pattern": "inbox.created",
+        "handler": "new-upload",
     },
     "alarm": {
         "name": "Tell us when something gives up",
@@ -98,6 +138,11 @@ def add_source(slug: str, fields: dict[str, Any]) -> bool:
     if row.kind == "schedule":
         row.config = {"timezone": settings.TIME_ZONE, **row.config}
         row.next_fire_at = Schedule.model_validate(row.config).next_after(clock.now())
+    elif row.kind == "file":
+        inbox = settings.DATA_DIR / slug
+        inbox.mkdir(mode=0o700, exist_ok=True)
+        row.config = {"path": str(inbox)}
+        row.enabled = str(inbox) in settings.FILE_ROOTS  # whoever opens other folders need not open this one
     else:
         row.sealed_secrets = crypto.seal([{"value": secrets.token_hex(32)}])
     row.save()

@@ -1,5 +1,13 @@
 """The stories that ship; importing this package registers them."""
 
-from project.handlers import daily_report, notify, triage_issue
+from project.handlers import (
+    daily_report,
+    diagnose_alert,
+    new_upload,
+    notify,
+    order_created,
+    review_push,
+    triage_issue,
+)
 
-__all__ = ["daily_report", "notify", "triage_issue"]
+__all__ = ["daily_report", "diagnose_alert", "new_upload", "notify", "order_created", "review_push", "triage_issue"]

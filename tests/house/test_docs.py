@@ -14,7 +14,7 @@ from tests.house import tree
 from triggers import errors as trigger_errors
 
 READERS = {"text", "integer", "seconds", "words", "folder", "web_address", "networks", "addresses", "time_zone"}
-READERS |= {"one_of", "language", "kept_secret", "field_keys", "database", "redis"}
+READERS |= {"one_of", "language", "reachable", "kept_secret", "field_keys", "database", "redis"}
 
 
 def page(name):

@@ -9,7 +9,10 @@ from django.core.management import CommandError, call_command
 from project import samples, tour
 from project.management.commands import listen
 from project.people.models import ApiToken, User
+from triggers.ingest import ingest
 from triggers.models import Event, Pulse, Run, Source, Trigger
+from triggers.sources import webhook
+from triggers.sources.proof import prove
 
 
 def test_a_token_is_printed_once_and_stored_as_a_hash(ann, capsys):
@@ -134,3 +137,52 @@ def test_listen_ticks_when_nobody_else_does(db):
     assert listener.help_out(helping=False)
     assert Pulse.age("tick") < 10
     assert not listener.help_out(helping=True)
+
+
+@pytest.mark.parametrize("name", [name for name, sample in samples.SAMPLES.items() if sample.source != "inbox"])
+def test_every_sample_is_signed_as_its_source_demands(db, name):
+    tour.first_start(bare=False)
+    sample = samples.SAMPLES[name]
+    source = Source.objects.get(slug=sample.source)
+    headers, body = samples.prepare(sample)
+    sent = {key.lower(): value for key, value in (headers | samples.signature(source, headers, body)).items()}
+    assert prove(source, body, sent, now=time.time(), came=time.time())
+    arrivals = webhook.arrivals_of(source, body, sent)
+    assert len(arrivals) == (0 if name == "github-ping" else 1)
+    again = samples.prepare(sample)
+    assert again[1] != body or name == "github-ping"
+    if arrivals:
+        [second] = webhook.arrivals_of(source, again[1], {key.lower(): value for key, value in again[0].items()})
+        assert not {key for key, _ in second.keys} & {key for key, _ in arrivals[0].keys}
+
+
+@pytest.mark.parametrize(
+    ("name", "handlers"),
+    [
+        ("github-push", {"review-push"}),
+        ("shopify-order", {"order-created"}),
+        ("grafana", {"diagnose-alert"}),
+        ("alertmanager", {"diagnose-alert"}),
+    ],
+)
+def test_a_sample_wakes_the_handler_it_names(db, name, handlers):
+    tour.first_start(bare=False)
+    sample = samples.SAMPLES[name]
+    source = Source.objects.get(slug=sample.source)
+    headers, body = samples.prepare(sample)
+    ingest(webhook.arrivals_of(source, body, {key.lower(): value for key, value in headers.items()}))
+    assert set(Run.objects.values_list("handler", flat=True)) == handlers
+
+
+def test_an_upload_needs_somebody_who_watches(db, settings):
+    tour.first_start(bare=False)
+    with pytest.raises(CommandError, match=r"nobody watches .*inbox right now; start the desk with: make up"):
+        call_command("ring", "upload")
+    with pytest.raises(CommandError, match="a folder of this machine"):
+        call_command("ring", "upload", url="http://127.0.0.1:9")
+
+
+def test_an_inbox_that_may_not_be_watched_is_seeded_switched_off(db, settings):
+    settings.FILE_ROOTS = ["/srv/uploads"]
+    tour.first_start(bare=False)
+    assert not Source.objects.get(slug="inbox").enabled

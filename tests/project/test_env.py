@@ -26,6 +26,19 @@ def test_a_value_may_come_from_a_file(monkeypatch, tmp_path):
         ("NIGHTDESK_LEASE", "0", lambda: env.seconds("NIGHTDESK_LEASE", 30)),
         ("BASE_URL", "desk.example.org", lambda: env.web_address("BASE_URL", "")),
         ("TRUSTED_PROXIES", "10.0.0", lambda: env.networks("TRUSTED_PROXIES")),
+        *(
+            ("EGRESS_ALLOW", value, lambda: env.reachable("EGRESS_ALLOW"))
+            for value in (
+                "http://intranet",
+                "10.0.0.0/99",
+                "10.0.0",
+                "host:0",
+                "host:70000",
+                "a b",
+                "*.example.org",
+                "[::1",
+            )
+        ),
         ("NOTIFY_URLS", "ops@example.org", lambda: env.addresses("NOTIFY_URLS")),
         ("TIME_ZONE", "Mars/Olympus", lambda: env.time_zone("TIME_ZONE")),
         ("LANGUAGE", "klingon", lambda: env.language("LANGUAGE")),
@@ -45,6 +58,12 @@ def test_nonsense_is_refused_in_one_line_that_names_the_setting(monkeypatch, nam
     message = str(refusal.value)
     assert message.startswith(f"nightdesk: {name} ")
     assert "\n" not in message
+
+
+def test_what_may_be_reached_is_named_in_any_of_five_ways(monkeypatch):
+    given = "intranet, git.acme.example:8443, 10.0.0.7, 127.0.0.1:9, [::1]:80, fd00::/8, 192.168.0.0/16"
+    monkeypatch.setenv("EGRESS_ALLOW", given)
+    assert env.reachable("EGRESS_ALLOW") == given.split(", ")
 
 
 def test_a_value_and_its_file_together_are_refused(monkeypatch, tmp_path):

@@ -3,7 +3,7 @@
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ import pytest
 from django.conf import LazySettings
 
 from tests.conftest import until
-from tests.files import file_source, listening, told
+from tests.files import Listening, file_source, listening, told
+from triggers.ingest import ingest
 from triggers.listeners import snapshot
 from triggers.listeners.file import FileListener
 from triggers.models import Event, Source, Watch, WatchedFile
@@ -167,45 +168,70 @@ class CutShort(BaseException):
     """The process is killed here."""
 
 
-def cut_short(*given: Any, **named: Any) -> Any:
-    raise CutShort
+@pytest.fixture(params=["before it is told", "after it is told"])
+def cut_short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Listening], None]:
+    """`cut_short(desk)`: it looks, writes down what changed, and is killed there."""
+
+    def killed(given: Any) -> Any:
+        if request.param == "after it is told":
+            ingest(given)
+        raise CutShort
+
+    def look(desk: Listening) -> None:
+        with monkeypatch.context() as broken:
+            broken.setattr(snapshot, "ingest", killed)
+            with pytest.raises(CutShort):
+                desk.look()
+
+    return look
 
 
-def test_a_listener_killed_between_telling_and_remembering_tells_nothing_twice(
-    inbox: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+def test_a_listener_killed_around_telling_loses_and_doubles_nothing(
+    inbox: Path, source: Source, cut_short: Callable[[Listening], None]
 ) -> None:
     with listening(source) as desk:
         (inbox / "b.txt").write_text("b")
         desk.look()
         (inbox / "a.txt").write_text("one")
         (inbox / "b.txt").unlink()
-        with monkeypatch.context() as broken:
-            broken.setattr(snapshot.Snapshot, "remember", cut_short)
-            with pytest.raises(CutShort):
-                desk.look()
-    assert len(told("inbox")) == 2
+        cut_short(desk)
+    (inbox / "a.txt").unlink()  # before anybody is back
     with listening(source) as desk:
-        assert len(desk.look()) == 2
-    assert WatchedFile.objects.filter(gone_at=None).count() == 1
+        desk.look()
+    with listening(source) as desk:
+        found = desk.look()
+    assert sorted(found) == [("created", "a.txt"), ("deleted", "a.txt"), ("deleted", "b.txt")]
+    assert found.index(("created", "a.txt")) < found.index(("deleted", "a.txt"))
+    assert not WatchedFile.objects.untold().exists()
 
 
 def test_a_change_after_such_a_death_is_told_as_well(
-    inbox: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+    inbox: Path, source: Source, cut_short: Callable[[Listening], None]
 ) -> None:
     """The key of the first telling is taken; what came after it is no repeat of it."""
     with listening(source) as desk:
         desk.look()
         (inbox / "a.txt").write_text("one")
-        with monkeypatch.context() as broken:
-            broken.setattr(snapshot.Snapshot, "remember", cut_short)
-            with pytest.raises(CutShort):
-                desk.look()
+        cut_short(desk)
     (inbox / "a.txt").write_text("two")
     with listening(source) as desk:
         desk.look()
         assert desk.look() == [("created", "a.txt"), ("modified", "a.txt")]
-    sizes = [event.data["sha256"] for event in Event.objects.order_by("pk")]
-    assert sizes[0] != sizes[1]
+    digests = [event.data["sha256"] for event in Event.objects.order_by("pk")]
+    assert digests[0] != digests[1]
+
+
+def test_a_move_that_was_cut_short_is_told_as_a_move(
+    inbox: Path, source: Source, cut_short: Callable[[Listening], None]
+) -> None:
+    with listening(source) as desk:
+        (inbox / "a.txt").write_text("one")
+        desk.look()
+        (inbox / "a.txt").rename(inbox / "b.txt")
+        cut_short(desk)
+    with listening(source) as desk:
+        assert desk.look() == [("moved", "b.txt")]
+    assert Event.objects.get().data["from"] == str(inbox / "a.txt")
 
 
 def test_a_missing_root_is_said_and_its_return_is_noticed(inbox: Path, source: Source) -> None:

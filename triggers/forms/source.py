@@ -4,12 +4,14 @@ from django import forms
 
 from triggers.forms.door import DoorForm
 from triggers.forms.fields import DeskForm
+from triggers.forms.file import FileForm
 from triggers.forms.named import MONO, SourceForm
 from triggers.forms.schedule import ScheduleForm
 
 KINDS = {
     "webhook": ("webhook", "Webhook", "Somebody sends an HTTP request when something happens."),
     "schedule": ("calendar-clock", "Schedule", "The clock rings: by a cron line, every few minutes, or once."),
+    "file": ("folder-open", "Files", "A file arrives in a folder, changes, moves or goes."),
     "cloudevents": ("cloud", "CloudEvents", "A program sends CloudEvents 1.0 with a bearer secret."),
 }
 
@@ -31,4 +33,4 @@ class SecretForm(DeskForm):
 
 
 def form_for(kind: str) -> type[SourceForm]:
-    return ScheduleForm if kind == "schedule" else DoorForm
+    return {"schedule": ScheduleForm, "file": FileForm}.get(kind, DoorForm)

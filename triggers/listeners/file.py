@@ -243,6 +243,7 @@ class FileListener(threading.Thread):
 
     def look_everywhere(self, now: float) -> None:
         self.next_look = now + (SWEEP if self.hints else POLL)
+        self.snapshot.tell_cut_short()
         seen = dict(self.files())
         known = self.snapshot.known
         for name, look in seen.items():

@@ -1,7 +1,7 @@
 """What a file source knows of its files, and the one place where a change of them becomes an event, once.
 
-A change is told first and remembered after; its key names the file and its generation. Whoever is cut short between
-the two tells it again and is answered with the event that exists; so is a second listener of the same source."""
+A change is written into the file's row first, told after, and told again if that was cut short; the event's key names
+the file and its generation. So nothing is lost by a kill, and nothing doubled by it or by a second listener."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -14,8 +14,8 @@ from django.db import transaction
 
 from project.lib import clock
 from triggers.envelope import Arrival
-from triggers.ingest import Outcome, ingest
-from triggers.models import Event, Source, WatchedFile
+from triggers.ingest import ingest
+from triggers.models import Source, WatchedFile
 from triggers.sources.file import Change, FileWatch, Look, data_of, text_of
 
 BATCH = 100  # changes of one commit
@@ -29,6 +29,15 @@ class Known:
     look: Look | None
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one row is to become, and what is to be told of it."""
+
+    known: Known
+    untold: str = ""
+    came_from: bytes = b""
+
+
 class Snapshot:
     """The known files of one source, in memory as in the database, when nobody else listens."""
 
@@ -39,7 +48,7 @@ class Snapshot:
     def load(self) -> None:
         """Read what was remembered; forget what went so long ago that its keys are free again."""
         rows = WatchedFile.objects.filter(source=self.source)
-        rows.filter(gone_at__lt=clock.now() - timedelta(seconds=self.source.dedupe_window)).delete()
+        rows.filter(gone_at__lt=clock.now() - timedelta(seconds=self.source.dedupe_window), untold="").delete()
         self.known = {bytes(row.name): known_of(row) for row in rows.iterator()}
 
     def looks(self, names: Iterable[bytes]) -> dict[bytes, Look | None]:
@@ -50,83 +59,90 @@ class Snapshot:
         return [name for name, known in self.known.items() if known.look is not None]
 
     def tell(self, changes: Sequence[Change], *, silent: bool = False) -> list[bytes]:
-        """Make an event of each change the source is asked to tell, and remember all of them.
+        """Write all changes down, and make an event of each the source is asked to tell.
 
-        Returns the names that must be looked at again: somebody else was there first, or had been cut short.
-        Raises QueueFull when the database takes nothing; then nothing is remembered and telling again is right."""
+        Returns the names that must be looked at again, since somebody else wrote them first. Raises QueueFull when the
+        database takes no event; what is untold then is told later."""
         again: list[bytes] = []
         for start in range(0, len(changes), BATCH):
-            batch = changes[start : start + BATCH]
-            told = [] if silent else [change for change in batch if change.verb in self.watch.on]
-            outcomes = (
-                dict(zip(map(id, told), ingest([self.arrival(one) for one in told]), strict=True)) if told else {}
-            )
-            adopted = [self.as_first_told(one, outcomes.get(id(one))) for one in batch]
-            again += self.remember(adopted)
-            again += [one.name for one, ours in zip(adopted, batch, strict=True) if one is not ours]
+            rows, lost = self.take(changes[start : start + BATCH], silent=silent)
+            self.ring(rows)
+            again += lost
+        if again:
+            self.tell_cut_short()  # what is not told yet is not written over
         return again
 
-    def arrival(self, change: Change) -> Arrival:
-        names = [change.name, change.came_from] if change.came_from else [change.name]
-        keys = [f"file:{self.source.pk}:{self.generation(name) + 1}:{key_of(name)}" for name in names]
+    def tell_cut_short(self) -> None:
+        """Tell what was written down by somebody who did not live to tell it."""
+        rows = list(WatchedFile.objects.filter(source=self.source).untold().order_by("pk"))
+        for start in range(0, len(rows), BATCH):
+            self.ring(rows[start : start + BATCH])
+
+    def take(self, changes: Sequence[Change], *, silent: bool) -> tuple[list[WatchedFile], list[bytes]]:
+        """Write each change over the generation it was compared with, in one transaction.
+
+        Returns the rows to tell of, and the names whose rows somebody else wrote meanwhile."""
+        wanted: dict[bytes, Wanted] = {}
+        for change in changes:
+            untold = "" if silent or change.verb not in self.watch.on else change.verb
+            wanted[change.name] = Wanted(self.next(change.name, change.look), untold, change.came_from)
+            if change.came_from:
+                wanted[change.came_from] = Wanted(self.next(change.came_from, None))
+        rows = {bytes(row.name): row for row in self.write(wanted)}
+        self.known |= {name: known_of(row) for name, row in rows.items()}
+        lost = [name for name, one in wanted.items() if self.known.get(name) != one.known]
+        return [row for name, row in rows.items() if row.untold and name not in lost], lost
+
+    def next(self, name: bytes, look: Look | None) -> Known:
+        before = self.known.get(name)
+        return Known(before.generation + 1 if before else 1, look)
+
+    def write(self, wanted: dict[bytes, Wanted]) -> list[WatchedFile]:
+        now = clock.now()
+        held = WatchedFile.objects.filter(source=self.source)
+        with transaction.atomic():
+            fresh = {name: one for name, one in wanted.items() if one.known.generation == 1}
+            WatchedFile.objects.bulk_create(
+                [
+                    WatchedFile(source=self.source, key=key_of(name), name=name, **facts(one))
+                    for name, one in fresh.items()
+                ],
+                ignore_conflicts=True,
+            )
+            for name, one in wanted.items():
+                if name not in fresh:
+                    gone_at = now if one.known.look is None else None
+                    before = held.filter(key=key_of(name), generation=one.known.generation - 1, untold="")
+                    before.update(generation=one.known.generation, gone_at=gone_at, **facts(one))
+            return list(held.filter(key__in=[key_of(name) for name in wanted]).order_by("pk"))
+
+    def ring(self, rows: Sequence[WatchedFile]) -> None:
+        """Ingest what the rows have to tell; a second telling is a duplicate by its key."""
+        if not rows:
+            return
+        ingest([self.arrival(row) for row in rows])
+        told: dict[int, list[int]] = {}
+        for row in rows:
+            told.setdefault(row.generation, []).append(row.pk)
+        with transaction.atomic():
+            for generation, numbers in told.items():  # one that went on meanwhile has something else to tell
+                WatchedFile.objects.filter(pk__in=numbers, generation=generation).update(untold="", came_from=b"")
+
+    def arrival(self, row: WatchedFile) -> Arrival:
+        key = f"file:{self.source.pk}:{row.generation}:{row.key}"
+        change = Change(row.untold, bytes(row.name), known_of(row).look, bytes(row.came_from))  # type: ignore[arg-type]
         return Arrival(
             source_id=self.source.pk,
             source=self.source.slug,
-            ce_id=keys[0],
+            ce_id=key,
             ce_source=f"/sources/{self.source.slug}",
             type=f"{self.source.slug}.{change.verb}",
             subject=text_of(change.name)[:512],
             datacontenttype="application/json",
             raw=orjson.dumps(data_of(self.root, change)),
-            keys=[(key, "duplicate") for key in keys],
+            keys=[(key, "duplicate")],
             window=self.source.dedupe_window,
         )
-
-    def generation(self, name: bytes) -> int:
-        known = self.known.get(name)
-        return known.generation if known else 0
-
-    def as_first_told(self, change: Change, outcome: Outcome | None) -> Change:
-        """The change itself, or, when its event existed already, what that event had told of the file."""
-        if outcome is None or outcome.status != "duplicate":
-            return change
-        told = Event.objects.get(pk=outcome.seq).data
-        ours = data_of(self.root, change)
-        if not isinstance(told, dict) or all(told.get(name) == ours.get(name) for name in ("size", "sha256", "mtime")):
-            return change  # the same, or pruned meanwhile
-        if told.get("kind") == "deleted":
-            return Change("deleted", change.name, None, change.came_from)
-        size, digest = told.get("size"), told.get("sha256")
-        look = Look(size if isinstance(size, int) else 0, 0, 0, "", digest if isinstance(digest, str) else "")
-        return Change(change.verb, change.name, look, change.came_from)
-
-    def remember(self, changes: Sequence[Change]) -> list[bytes]:
-        """Write each change over the generation it was compared with; returns the names somebody else wrote first."""
-        wanted: dict[bytes, Known] = {}
-        for change in changes:
-            wanted[change.name] = Known(self.generation(change.name) + 1, change.look)
-            if change.came_from:
-                wanted[change.came_from] = Known(self.generation(change.came_from) + 1, None)
-        now = clock.now()
-        with transaction.atomic():
-            fresh = [self.row(name, known) for name, known in wanted.items() if known.generation == 1]
-            WatchedFile.objects.bulk_create(fresh, ignore_conflicts=True)
-            for name, known in wanted.items():
-                if known.generation > 1:
-                    held = WatchedFile.objects.filter(source=self.source, key=key_of(name))
-                    gone = now if known.look is None else None
-                    held.filter(generation=known.generation - 1).update(
-                        generation=known.generation, gone_at=gone, **facts(known.look)
-                    )
-            rows = WatchedFile.objects.filter(source=self.source, key__in=[key_of(name) for name in wanted])
-            found = {bytes(row.name): known_of(row) for row in rows}
-        self.known |= found
-        for name in wanted.keys() - found.keys():
-            self.known.pop(name, None)
-        return [name for name, known in wanted.items() if found.get(name) != known]
-
-    def row(self, name: bytes, known: Known) -> WatchedFile:
-        return WatchedFile(source=self.source, key=key_of(name), name=name, **facts(known.look))
 
 
 def known_of(row: WatchedFile) -> Known:
@@ -134,11 +150,13 @@ def known_of(row: WatchedFile) -> Known:
     return Known(row.generation, None if row.gone_at else look)
 
 
-def facts(look: Look | None) -> dict[str, Any]:
+def facts(wanted: Wanted) -> dict[str, Any]:
+    told = {"untold": wanted.untold, "came_from": wanted.came_from}
+    look = wanted.known.look
     if look is None:
-        return {}
+        return told
     names = ("size", "mtime_ns", "ctime_ns", "inode", "sha256")
-    return {name: getattr(look, name) for name in names}
+    return {**told, **{name: getattr(look, name) for name in names}}
 
 
 def key_of(name: bytes) -> str:

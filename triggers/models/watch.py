@@ -36,10 +36,17 @@ class Watch(models.Model):
 SILENT = timedelta(seconds=45)  # without a sign of its listener, after which nobody is there
 
 
-class WatchedFile(models.Model):
-    """One file as its last event told of it; `generation` counts what happened to it, and is part of each event's key.
+class WatchedFileQuerySet(models.QuerySet["WatchedFile"]):
+    def untold(self) -> "WatchedFileQuerySet":
+        """Changes that were written down and, as far as anybody knows, not told."""
+        return self.exclude(untold="")
 
-    One that went stays, without looks, until its events' keys are free again."""
+
+class WatchedFile(models.Model):
+    """One file as it was last seen; `generation` counts what happened to it, and is part of each event's key.
+
+    A change is written here first and told after: `untold` names it until then. One that went stays, without looks,
+    until its events' keys are free again."""
 
     source = models.ForeignKey(Source, models.CASCADE, related_name="files")
     key = models.CharField(max_length=64)  # SHA-256 of the name: a path may be longer than an index takes
@@ -51,6 +58,10 @@ class WatchedFile(models.Model):
     inode = models.CharField(max_length=64, blank=True, default="")
     sha256 = models.CharField(max_length=64, blank=True, default="")
     gone_at = models.DateTimeField(null=True)
+    untold = models.CharField(max_length=16, blank=True, default="")
+    came_from = models.BinaryField(default=b"", blank=True)  # the name before, of an untold move
+
+    objects = WatchedFileQuerySet.as_manager()
 
     class Meta:
         constraints = [UniqueConstraint(fields=["source", "key"], name="a_file_is_known_once")]
