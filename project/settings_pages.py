@@ -33,7 +33,7 @@ def me(request: HttpRequest) -> HttpResponse:
         request.session["keys_off"] = not form.cleaned_data["keys"]
         messages.success(request, "Saved.")
         return redirect("settings")
-    facts = {"form": form, "roles": user.groups.order_by("name"), "here": "me"}
+    facts = {"form": form, "roles": user.groups.order_by("name"), "tab": "me"}
     return render(request, "settings.html", facts, status=400 if form.is_bound else 200)
 
 
@@ -72,7 +72,7 @@ def token_page(request: HttpRequest, form: TokenForm, *, status: int, **made: An
         "tokens": [as_shown(row) for row in rows.filter(revoked_at=None)],
         "revoked": [as_shown(row) for row in rows.exclude(revoked_at=None)[:REVOKED_SHOWN]],
         "fresh": doors.is_fresh(request),
-        "here": "tokens",
+        "tab": "tokens",
     }
     return render(request, "settings_tokens.html", {**facts, **made}, status=status)
 
@@ -111,7 +111,7 @@ def checks(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied("This needs the role operator or admin. An admin can give it to you.")
     live, deploy = asked(LIVE), asked(DEPLOY)
     wrong = sum(bool(one["wrong"]) for one in [*live, *deploy])
-    facts = {"live": live, "deploy": deploy, "wrong": wrong, "here": "checks"}
+    facts = {"live": live, "deploy": deploy, "wrong": wrong, "tab": "checks"}
     return render(request, "settings_checks.html", facts)
 
 
