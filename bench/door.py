@@ -130,7 +130,7 @@ def round_of(url: str, load: Path, seconds: int) -> Figures:
 @contextlib.contextmanager
 def database(name: str) -> Iterator[str]:
     if name == "postgres":
-        with postgres.serve() as address:
+        with postgres.serve(durable=True) as address:
             yield address
     else:
         yield ""

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DEBIAN = Path("/usr/lib/postgresql")
+HASTE = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")  # tests kill our processes, never this server
 
 
 class NoPostgres(RuntimeError):
@@ -47,8 +48,8 @@ def unprivileged() -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def serve() -> Iterator[str]:
-    """Run a fresh server and give its `postgres://…` address."""
+def serve(*, durable: bool = False) -> Iterator[str]:
+    """Run a fresh server and give its `postgres://…` address; a `durable` one waits for its disk, as in production."""
     initdb, postgres = program("initdb"), program("postgres")
     with tempfile.TemporaryDirectory(prefix="nightdesk-pg-") as folder:
         become = unprivileged()
@@ -59,6 +60,7 @@ def serve() -> Iterator[str]:
         setup = [initdb, "-D", data, "-U", "nightdesk", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
         subprocess.run(setup, check=True, **quiet)  # type: ignore[call-overload]
         options = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"]
+        options += [] if durable else HASTE
         command = [postgres, "-D", data, *(word for option in options for word in ("-c", option))]
         with open(f"{folder}/log", "wb") as log:
             server = subprocess.Popen(command, stderr=log, **quiet)  # type: ignore[call-overload]
