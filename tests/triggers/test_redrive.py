@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from project.lib import clock
 from project.people.models import User
@@ -207,9 +208,14 @@ def test_an_event_that_is_about_to_be_matched_is_not_run_by_hand(ann: User) -> N
 def test_what_fails_again_opens_the_same_letter_again(ann: User) -> None:
     now = clock.now()
     facts: dict[str, Any] = {"kind": "action", "action_id": 7, "error_type": "Refused", "message": "no"}
-    letter = endings.open_letter(now, **facts)
+
+    def fails(message: str = "no") -> DeadLetter:
+        with transaction.atomic():
+            return endings.open_letter(now, **{**facts, "message": message})
+
+    letter = fails()
     redrive.dismiss(letter, by=ann, reason="a test")
-    again = endings.open_letter(now, **{**facts, "message": "no, still"})
+    again = fails("no, still")
     assert (again.pk, again.status, again.attempts, again.message) == (letter.pk, "open", 2, "no, still")
-    once_more = endings.open_letter(now, **facts)
+    once_more = fails()
     assert (once_more.pk, once_more.status, once_more.attempts) == (letter.pk, "open", 3)
