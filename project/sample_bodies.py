@@ -174,9 +174,7 @@ def group(alerts: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
 
 def alertmanager(number: int) -> Made:
     alerts = [
-        alert(
-            "DiskSpaceLow", number, severity="critical", instance=f"{host}:9100", summary=f"{host}: 4 % of / are left"
-        )
+        alert("DiskSpaceLow", number, severity="critical", instance=f"{host}:9100", summary="4 % of / are left")
         for host in ("web-1", "web-2")
     ]
     return {"User-Agent": "Alertmanager/sample"}, group(alerts, version="4", externalURL="https://alerts.example")

@@ -141,7 +141,9 @@ def in_words(alert: dict[str, Any], plan: dict[str, str]) -> str:
     if alert["status"] == "resolved":
         return f"Resolved: {alert['title']}"
     severity = f" ({alert['severity']})" if alert["severity"] else ""
-    lines = [f"{alert['title']}{severity}", alert["summary"], *alert["lines"][:5]]
+    shown = alert["lines"][:5]
+    summary = "" if any(alert["summary"] in line for line in shown) else alert["summary"]
+    lines = [f"{alert['title']}{severity}", summary, *shown]
     if alert["count"] > 5:
         lines.append(f"and {alert['count'] - 5} more")
     return "\n".join([*(line for line in lines if line), f"Probably {plan['cause']}: {plan['advice']}"])

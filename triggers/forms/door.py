@@ -86,7 +86,7 @@ class DoorForm(SourceForm):
         label="Its type",
         required=False,
         max_length=120,
-        help_text="{h:X-Event} or {json:type}. Empty: <short name>.received.",
+        help_text="{h:X-Event} or {json:type}. Empty: the short name and .received.",
         widget=TYPED,
     )
 
