@@ -17,7 +17,7 @@ from triggers.errors import QueueFull
 from triggers.routing import Table
 from triggers.store import ConfigChanged, Member
 
-MOST = 128  # deliveries of one commit
+MOST = 32  # deliveries of one commit: while it waits for the disk, the loop judges as many others
 MOST_EVENTS = 4000  # of one commit; a delivery may bring a thousand, and a statement takes only so many values
 PATIENCE = 20.0  # seconds the writer waits for SQLite's lock
 STATEMENTS = 256  # of the writer's connection that stay compiled
