@@ -16,7 +16,7 @@ from approvals.kinds import Kind
 
 ABSENT = object()  # not given: the kind's default holds
 PREFIX = "a."  # so that an argument called `reason` is not taken for the note
-ONE_LINE = 200  # characters a text may have before it gets more than one line
+ONE_LINE = 2000  # characters a text may have at most, by its schema, to be typed in one line
 LOOKS = {"boolean": "choice", "integer": "number", "number": "number", "string": "line"}
 YES_NO = [("true", "Yes"), ("false", "No")]
 
@@ -128,7 +128,7 @@ class Form:
         if kind == "array":
             return self.look_of_list(self.resolved(schema.get("items", {})), given(value))
         look = LOOKS.get(kind, "json")
-        long = schema.get("format") == "multi-line" or schema.get("maxLength", 0) > ONE_LINE * 10
+        long = schema.get("format") == "multi-line" or schema.get("maxLength", 0) > ONE_LINE
         return "lines" if look == "line" and (long or "\n" in str(value)) else look
 
     def look_of_list(self, items: dict[str, Any], values: Any) -> str:

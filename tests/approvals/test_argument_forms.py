@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from pydantic import Field
 
-from approvals.argument_forms import Form, Slot, every
+from approvals.argument_forms import ONE_LINE, Form, Slot, every
 from approvals.changes import changes
 from approvals.connectors.github import GITHUB_CREATE_PR
 from approvals.connectors.http import HTTP_REQUEST
@@ -119,6 +119,12 @@ def test_each_argument_has_the_simplest_field_that_holds_it(kind):
         "anything": "json",
         "note": "lines",
     }
+
+
+@pytest.mark.parametrize(("longest", "look"), [(ONE_LINE, "line"), (ONE_LINE + 1, "lines")])
+def test_a_text_that_may_be_longer_than_a_line_gets_several(longest, look):
+    form = Form({"properties": {"text": {"type": "string", "maxLength": longest}}}, {"text": "short"})
+    assert slot(form, "text").look == look
 
 
 def test_texts_of_more_than_one_line_are_edited_as_json(kind):
