@@ -1,5 +1,6 @@
 """One page, "When … do …": it picks or makes the source, types the config, tries the filter, and saves once."""
 
+from decimal import Decimal
 from typing import Literal
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import BaseModel, Field, model_validator
 from tests import builders
 from tests.triggers.test_forms import typed
 from triggers import registry
+from triggers.forms.config import ConfigForm
 from triggers.models import Audit, Run, Source, Trigger
 
 pytestmark = pytest.mark.django_db
@@ -140,6 +142,30 @@ def test_a_config_is_typed_and_what_follows_the_code_is_not_stored(admin):
     assert 'value="Ann"' in text
     assert 'value="cool" selected' in text
     assert "a\nb</textarea>" in text
+
+
+class Limit(BaseModel):
+    over: Decimal = Decimal(500)
+
+
+def test_a_decimal_that_is_posted_back_as_it_is_shown_is_the_default_still():
+    empty = ConfigForm(Limit)
+    shown = empty["over"].value()
+    assert (shown, empty.members[0].words, empty.members[0].default_words) == (500, "number", "500")
+    form = ConfigForm(Limit, {"config-over": str(shown)})
+    assert form.is_valid(), form.errors
+    assert form.config() == {}
+
+
+@pytest.mark.parametrize(
+    ("typed", "stored"),
+    [("750", 750), ("0.10", 0.1), ("0.1234567890123456789", "0.1234567890123456789"), ("1e400", "1E+400")],
+)
+def test_a_decimal_is_stored_as_exactly_as_it_was_typed(typed, stored):
+    form = ConfigForm(Limit, {"config-over": typed})
+    assert form.is_valid(), form.errors
+    assert form.config() == {"over": stored}
+    assert Limit.model_validate(form.config()).over == Decimal(typed)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -14,7 +15,8 @@ from pydantic.fields import FieldInfo
 from triggers.forms.fields import DeskForm, LinesField
 
 PLAIN = {"spellcheck": "false", "autocapitalize": "off"}
-WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "yes or no"}
+EXACT_TO = 2**53  # whole numbers below it are the same in every reader of JSON
+WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", Decimal: "number", bool: "yes or no"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,17 @@ def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
+    if isinstance(value, Decimal):
+        return number_of(value)
     return value.value if isinstance(value, Enum) else value
+
+
+def number_of(value: Decimal) -> int | float | str:
+    """A decimal as JSON has it: a number where that says exactly the same, else a text."""
+    near = float(value)
+    if Decimal(repr(near)) != value:
+        return str(value)
+    return int(near) if near.is_integer() and abs(near) < EXACT_TO else near
 
 
 class JsonField(forms.CharField):
@@ -100,6 +112,14 @@ class JsonField(forms.CharField):
             raise forms.ValidationError(f"This is not JSON: {error}") from error
 
 
+FIELDS: dict[Any, Callable[..., forms.Field]] = {
+    str: forms.CharField,
+    int: forms.IntegerField,
+    float: forms.FloatField,
+    Decimal: forms.DecimalField,
+}
+
+
 def field_of(member: Member) -> forms.Field:
     """How a member is typed; what it may be is asked of the model, not said twice here."""
     shared: dict[str, Any] = {"label": member.label, "help_text": member.help, "required": False}
@@ -112,10 +132,7 @@ def field_of(member: Member) -> forms.Field:
         return forms.BooleanField(**shared)
     if is_words(member.kind):
         return LinesField(**shared)
-    made: Callable[..., forms.Field] = {str: forms.CharField, int: forms.IntegerField, float: forms.FloatField}.get(
-        member.kind, JsonField
-    )
-    return made(**shared)
+    return FIELDS.get(member.kind, JsonField)(**shared)
 
 
 class ConfigForm(DeskForm):
@@ -142,7 +159,7 @@ class ConfigForm(DeskForm):
         """What was typed, as the trigger stores it."""
         config = {}
         for member in self.members:
-            value = self.cleaned_data.get(member.name)
+            value = plain(self.cleaned_data.get(member.name))
             empty = value is None or (value == "" and (member.optional or member.needed))
             if not empty and (member.needed or value != member.default):
                 config[member.name] = value
