@@ -17,13 +17,6 @@ CATCH_UP = (
     ("all", "Ring for each (at most 100)"),
 )
 NEW_CRON = "0 8 * * *"
-CATCH_UP = (
-    ("last", "Ring once for all of them"),
-    ("none", "Let them pass"),
-    ("all", "Ring for each (at most 100)"),
-)
-NEW_CRON = "0 8 * * *"
-NEW_CRON = "0 8 * * *"
 
 
 class ScheduleForm(SourceForm):
