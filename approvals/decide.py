@@ -183,7 +183,7 @@ def take_back(action: Action, *, by: User) -> Action:
             raise NotReviewer("Only who approved it, or an admin, may take it back.")
         if held.status != Status.APPROVED or held.decided_at is None:
             raise TooLate(status=held.status)
-        reopen(held, now, by=by, expires_at=max(held.expires_at, now + LEFT_AFTER_REOPEN), why="take back")
+        reopen(held, by=by, expires_at=max(held.expires_at, now + LEFT_AFTER_REOPEN), why="take back")
     return held
 
 
@@ -221,7 +221,7 @@ def others_wait(action: Action, run: Run) -> bool:
 
 
 def settle_unknown(
-    action: Action, *, by: User, status: str, note: str = "", proof: Callable[[], bool] = no_proof, result: Any = None
+    action: Action, *, by: User, status: str, note: str = "", proof: Callable[[], bool] = no_proof
 ) -> Action:
     """A person says what became of an action in doubt: `delivered`, `not_sent` (send it again) or `failed` (give up).
 

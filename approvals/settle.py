@@ -32,7 +32,7 @@ def settle(action: Action, verb: str, now: datetime, *, by: "User | None" = None
     show(action)
 
 
-def reopen(action: Action, now: datetime, *, by: "User | None", expires_at: datetime, why: str, **fields: Any) -> None:
+def reopen(action: Action, *, by: "User | None", expires_at: datetime, why: str, **fields: Any) -> None:
     """Back to waiting, one revision on: votes of the old one no longer count."""
     cleared = {"given": 0, "decided_at": None, "not_before": None, "execute_by": None}
     action.move("reopen", revision=action.revision + 1, expires_at=expires_at, **{**cleared, **fields})

@@ -73,7 +73,6 @@ def ask_again(action: Action, now: datetime, why: Obstacle) -> None:
     ruling = policy.verdict(action.kind, at_least=max_tier(action))
     reopen(
         action,
-        now,
         by=None,
         why="ask again",
         expires_at=now + ASK_AGAIN_FOR,
