@@ -103,10 +103,10 @@ class Card:
     @cached_property
     def answer_form(self) -> Form | None:
         """What a question asks for; None for everything else, and for a form that no code can read any more."""
-        if self.kind is None or self.kind.form is None:
+        if self.kind is None:
             return None
         try:
-            return answer_form(self.kind.form(self.kind.read(self.action.arguments)), self.posted)
+            return answer_form(self.kind.asked(self.action.arguments), self.posted)
         except NotValid:
             return None
 
@@ -126,7 +126,7 @@ class Card:
     @property
     def can_edit(self) -> bool:
         """Who may decide may also mend it, as long as code knows what it takes."""
-        return self.can_decide and self.kind is not None and self.kind.form is None
+        return self.can_decide and self.kind is not None and not self.kind.is_question
 
     @cached_property
     def edits(self) -> list[Edit]:

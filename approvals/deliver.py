@@ -103,7 +103,7 @@ def call(attempt: Attempt) -> Outcome:
     try:
         kind = kinds.named(action.kind)
         typed = kind.read(action.sent_arguments)
-        if kind.form:
+        if kind.is_question:
             return Outcome("delivered", answered(action))
         if action.is_practice:
             return Outcome("delivered", PracticeItem.objects.all().deliver(action, kind, typed, attempt.key_sent))

@@ -32,7 +32,7 @@ class Draft:
 def drafted(action: Action, arguments: dict[str, Any]) -> Draft:
     """What `arguments` would make of the action. Raises NotValid naming the field."""
     kind = KINDS.get(action.kind)
-    if kind is None or kind.form is not None:
+    if kind is None or kind.is_question:
         raise NotValid(f"{action.kind} cannot be edited.", field="arguments")
     kept = crypto.unseal(action.sealed_arguments) or []
     typed = kind.read(hiding.restore(arguments, action.arguments, kept) if kind.hides else arguments)

@@ -69,6 +69,17 @@ class Kind:
     reversible: str = ""  # how it can be undone, in words
     blast_radius: str = ""  # who notices, in words
 
+    @property
+    def is_question(self) -> bool:
+        """Does a person answer it, instead of a far side?"""
+        return self.form is not None
+
+    def asked(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The schema of the answer that people owe; raises NotValid, also when it is no question."""
+        if self.form is None:
+            raise NotValid(f"{self.name} is no question.", field="answer")
+        return self.form(self.read(arguments))
+
     def read(self, arguments: dict[str, Any]) -> Any:
         """The typed arguments; raises NotValid naming the field, never repeating a value."""
         try:

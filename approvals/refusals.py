@@ -87,13 +87,12 @@ def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, 
 
 def is_question(action: Action) -> bool:
     kind = KINDS.get(action.kind)
-    return bool(kind and kind.form)
+    return kind is not None and kind.is_question
 
 
 def check_answered(action: Action, verdict: str, arguments: dict[str, Any] | None, answer: Any) -> None:
     """A yes to a question is its answer, by the question's form; nothing else is answered."""
-    kind = KINDS.get(action.kind)
-    if kind is None or kind.form is None:
+    if not is_question(action):
         if answer is not None:
             raise NotValid("This is no question; approve or reject what is shown.", field="answer")
     elif verdict == "reject":
@@ -102,7 +101,7 @@ def check_answered(action: Action, verdict: str, arguments: dict[str, Any] | Non
     elif arguments is not None:
         raise NotValid("A question is answered as it was asked.", field="arguments")
     else:
-        check_answer(kind.form(kind.read(action.arguments)), answer)
+        check_answer(KINDS[action.kind].asked(action.arguments), answer)
 
 
 def check_may_settle(action: Action, by: User, proof: Callable[[], bool]) -> None:

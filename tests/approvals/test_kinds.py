@@ -310,3 +310,10 @@ def test_the_catalogue_is_what_the_docs_list():
             "wecom.post": ("low", "unsafe"),
         }.items()
     )
+
+
+def test_only_a_question_owes_an_answer():
+    questions = [name for name, kind in KINDS.items() if kind.is_question]
+    assert questions == ["human.question"]
+    with pytest.raises(NotValid):
+        KINDS["github.comment"].asked(COMMENT)
