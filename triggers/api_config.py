@@ -8,7 +8,7 @@ from ninja import Query, Router, Status
 
 from project.lib.pages import Page, listing
 from project.people.auth import Caller, caller
-from triggers import configure, pausing, refusals, trying, upkeep
+from triggers import configure, pausing, refusals, routing, trying, upkeep
 from triggers import schemas_config as schemas
 from triggers.api import found
 from triggers.models import Event, Source, Trigger
@@ -116,7 +116,7 @@ def try_trigger(request: HttpRequest, slug: str, body: schemas.TrialIn | None = 
     who = caller(request)
     who.need("view")
     trigger = found(Trigger.objects.kept(), slug=slug)
-    rule, wish = trying.rule_of_trigger(trigger), body or schemas.TrialIn.model_validate({})
+    rule, wish = routing.rule_of(trigger), body or schemas.TrialIn.model_validate({})
     if isinstance(wish.event, int):
         events = [found(Event.objects.all(), pk=wish.event)]
     elif wish.event is not None:

@@ -41,6 +41,9 @@ class Rule:
     def __post_init__(self) -> None:
         self.questions = tuple(map(question_of, self.filter_plan["clauses"])) if self.filter_plan else ()
 
+    def listens_to(self, slug: str, type: str) -> bool:
+        return self.source in (slug, "*") and type_matches(self.type_pattern, type)
+
 
 @dataclass(frozen=True, slots=True)
 class Question:

@@ -7,7 +7,7 @@ from typing import Any
 
 from triggers import registry
 from triggers.envelope import Arrival
-from triggers.matching import Rule, Verdict, match, reads_of, type_matches
+from triggers.matching import Rule, Verdict, match, reads_of
 from triggers.models import ConfigVersion, Event, Source, Trigger
 from triggers.viewing import DOOR_BYTES, event_view, too_big_for_door
 
@@ -30,9 +30,7 @@ class Table:
         """The rules to ask of one source's type; worked out once."""
         found = self.asked.get((slug, type))
         if found is None:
-            rules = [
-                rule for rule in self.rules if rule.source in (slug, "*") and type_matches(rule.type_pattern, type)
-            ]
+            rules = [rule for rule in self.rules if rule.listens_to(slug, type)]
             found = Asked(rules, reads_of(rules), any(rule.filter_plan for rule in rules))
             if len(self.asked) < MOST_ASKED:
                 self.asked[slug, type] = found
@@ -112,10 +110,8 @@ def rule_of(trigger: Trigger) -> Rule:
 def route(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
     """Ask every rule of the arrival's source and type; large data is left for the worker when `at_door`."""
     slug = arrival.source if isinstance(arrival, Arrival) else arrival.source_slug
-    if arrival.hops > MAX_HOPS:
-        return stopped("suppressed", f"it was handed on {arrival.hops} times; the most is {MAX_HOPS}")
-    if isinstance(arrival, Arrival) and arrival.is_own:
-        return stopped("suppressed", "the desk itself did this over there")
+    if why := suppressed_by(arrival):
+        return suppressed(why)
     asked = known.rules_for(slug, arrival.type)
     if not asked.has_filter:
         return sort_out((rule, Verdict("matched")) for rule in asked.rules)
@@ -125,6 +121,15 @@ def route(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
     if at_door and too_big_for_door(view, size_of(arrival)):
         return Route([], [], LATER)
     return sort_out((rule, match(rule, view)) for rule in asked.rules)
+
+
+def suppressed_by(arrival: Arrival | Event) -> str:
+    """Why it starts nothing, whatever the rules say; empty when they are asked."""
+    if arrival.hops > MAX_HOPS:
+        return f"it was handed on {arrival.hops} times; the most is {MAX_HOPS}"
+    if isinstance(arrival, Arrival) and arrival.is_own:
+        return "the desk itself did this over there"
+    return ""
 
 
 def size_of(arrival: Arrival | Event) -> int:
@@ -143,5 +148,5 @@ def sort_out(asked: Iterable[tuple[Rule, Verdict]]) -> Route:
     return Route(matched, outcomes, "routed" if matched else "ignored")
 
 
-def stopped(status: str, why: str) -> Route:
-    return Route([], [{"trigger": "", "outcome": status, "detail": why}], status)
+def suppressed(why: str) -> Route:
+    return Route([], [{"trigger": "", "outcome": "suppressed", "detail": why}], "suppressed")

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
+from triggers import configure, routing
 from triggers.cloudevents import STRUCTURED, read_events
 from triggers.envelope import Arrival
-from triggers.errors import BadFilter
-from triggers.matching import Rule, Verdict, compile_filter, compile_pattern, match, type_matches
+from triggers.matching import Rule, Verdict, compile_filter, compile_pattern, match
 from triggers.models import Event, Trigger
-from triggers.viewing import Readable, event_view
+from triggers.viewing import DOOR_BYTES, Readable, event_view, slug_of
 
 TRIED = 20  # stored events a rule is tried on unless more are asked for
-LARGEST = 256 * 1024  # bytes; the worker, who may take its time, matches larger ones
 SAMPLE = {"specversion": "1.0", "id": "sample", "source": "/sample"}  # what a sample need not say
 
 
@@ -28,19 +27,10 @@ class Trial:
 
 def rule_of(source: str, type_pattern: str, filter: str) -> Rule:
     """A rule as it would be saved. Raises BadFilter with the `field` that does not compile."""
-    try:
-        pattern = compile_pattern(type_pattern or "**")
-    except BadFilter as refused:
-        raise BadFilter(refused.detail, field="type_pattern") from refused
-    try:
-        plan = compile_filter(filter.strip()) if filter.strip() else None
-    except BadFilter as refused:
-        raise BadFilter(refused.detail, field="filter") from refused
-    return Rule(0, "", source, pattern, plan, "")
-
-
-def rule_of_trigger(trigger: Trigger) -> Rule:
-    return rule_of(trigger.source, trigger.type_pattern, trigger.filter)
+    pattern = configure.named("type_pattern", compile_pattern, type_pattern or "**")
+    plan = configure.named("filter", compile_filter, filter)
+    kept = plan if plan["clauses"] else None
+    return routing.rule_of(Trigger(source=source, type_pattern=pattern, filter_plan=kept))
 
 
 def try_on(rule: Rule, events: Iterable[Event | Arrival]) -> list[Trial]:
@@ -48,14 +38,16 @@ def try_on(rule: Rule, events: Iterable[Event | Arrival]) -> list[Trial]:
 
 
 def judged(rule: Rule, event: Event | Arrival) -> Verdict:
-    source = event.source_slug if isinstance(event, Event) else event.source
-    if rule.source not in ("*", source):
-        return Verdict("not_matched", "", f"the source is {source}, not {rule.source}")
-    if not type_matches(rule.type_pattern, event.type):
-        return Verdict("not_matched", "", f"the type is not {rule.type_pattern}")
+    slug = slug_of(event)
+    if why := routing.suppressed_by(event):
+        return Verdict("not_matched", "", why)
+    if not rule.listens_to(slug, event.type):
+        foreign = rule.source not in ("*", slug)
+        why = f"the source is {slug}, not {rule.source}" if foreign else f"the type is not {rule.type_pattern}"
+        return Verdict("not_matched", "", why)
     if isinstance(event, Event) and event.pruned_at is not None:
         return Verdict("could_not_evaluate", "", "its payload was removed by the rule of retention")
-    if len(event.raw or b"") > LARGEST:
+    if routing.size_of(event) > DOOR_BYTES:  # the worker, who may take its time, matches larger ones
         return Verdict("could_not_evaluate", "", "too large to try here")
     return match(rule, event_view(cast(Readable, event)))
 

@@ -1,13 +1,15 @@
 """A trigger is tried on what came or might come: it says what it would do, by the door's rules, and nothing runs."""
 
+import json
 from datetime import timedelta
 
 import pytest
 
 from project.lib import clock
 from tests import builders
-from triggers import configure, registry
+from triggers import configure, registry, routing
 from triggers.models import Audit, Event, Run, Trigger
+from triggers.viewing import DOOR_BYTES
 
 API = "/api/v1/triggers/main-only/test"
 
@@ -98,3 +100,17 @@ def test_what_a_payload_holds_is_told_only_to_those_who_see_payloads(client, ben
     assert "secret-branch" in ask(client, {})["events"][0]["detail"]
     told = ask(sign_in(ben), {})["events"][0]
     assert (told["clause"], told["detail"]) == ('event.data.ref == "main"', None)
+
+
+def test_an_event_that_was_handed_on_too_often_would_start_nothing(client):
+    builders.event("github.push", data={"ref": "main"}, hops=routing.MAX_HOPS + 1)
+    told = ask(client, {})["events"][0]
+    assert (told["outcome"], told["detail"]) == ("not_matched", "it was handed on 9 times; the most is 8")
+
+
+def test_a_payload_that_the_door_leaves_to_the_worker_is_not_tried_however_it_came(client):
+    text = json.dumps({"ref": "main", "x": "a" * DOOR_BYTES})
+    builders.event("github.push", raw=text.encode())
+    builders.event("github.push", raw=b"", data_json=text)
+    told = ask(client, {})["events"]
+    assert [(one["outcome"], one["detail"]) for one in told] == [("could_not_evaluate", "too large to try here")] * 2
