@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
@@ -96,6 +96,11 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {}
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Short lines of a preview, each under its label; an empty one is left out."""
+    return [{"label": label, "text": text, "form": "text"} for label, text in rows if text]
 
 
 def register(kind: Kind) -> Kind:

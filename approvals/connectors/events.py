@@ -11,7 +11,7 @@ from django.db import transaction
 from pydantic import Field, JsonValue, field_validator
 
 from approvals.errors import NotSent, Refused
-from approvals.kinds import Arguments, Far, Kind, Result, register
+from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from triggers.cloudevents import STRUCTURED
 from triggers.durable import RESERVED
@@ -68,9 +68,8 @@ def deliver(far: Far, wish: Publish, key: str) -> Result:
 
 def preview(wish: Publish) -> list[dict[str, str]]:
     rows = [("Type", wish.type), ("Subject", wish.subject), ("Severity", wish.severity)]
-    lines = [{"label": label, "text": text, "form": "text"} for label, text in rows if text]
     data = json.dumps(wish.data, indent=2, ensure_ascii=False)
-    return [*lines, {"label": "Data", "text": data, "form": "json"}]
+    return [*facts(rows), {"label": "Data", "text": data, "form": "json"}]
 
 
 EVENT_PUBLISH = register(

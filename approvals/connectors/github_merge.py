@@ -10,7 +10,7 @@ from pydantic import Field
 
 from approvals.connectors.github import API, REPO, GitHub, said_by
 from approvals.errors import Refused
-from approvals.kinds import Arguments, Far, Kind, Result, register
+from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from project.lib.egress import Session
 
@@ -60,7 +60,7 @@ def page_of(github: GitHub, wish: Merge) -> str:
 
 def preview(wish: Merge) -> list[dict[str, str]]:
     rows = [("Pull request", f"{wish.repo}#{wish.number}"), ("Head", wish.sha), ("Method", wish.method)]
-    return [{"label": label, "text": text, "form": "text"} for label, text in rows]
+    return facts(rows)
 
 
 GITHUB_MERGE = register(

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field, JsonValue, field_validator
 
 from approvals.errors import Refused
-from approvals.kinds import Arguments, Far, Kind, Result, register
+from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.questions import FREE_TEXT, ORDER, check_form
 from approvals.tiers import Tier
 
@@ -44,7 +44,7 @@ HUMAN_QUESTION = register(
         deliver=deliver,
         form=lambda wish: wish.form,
         title=lambda wish: wish.question,
-        preview=lambda wish: [{"label": "Question", "text": wish.question, "form": "text"}],
+        preview=lambda wish: facts([("Question", wish.question)]),
         pretend=lambda wish, number: {},
         take_back=timedelta(0),
         reversible="The answer is final; the handler may ask again.",

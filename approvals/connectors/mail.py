@@ -15,7 +15,7 @@ from django.core.validators import EmailValidator
 from pydantic import AfterValidator, Field, model_validator
 
 from approvals.errors import NotSent, OutcomeUnknown, Refused
-from approvals.kinds import Arguments, Far, Kind, Result, register
+from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from project.lib import smtp
 from project.lib.egress import Forbidden, NoAnswer, Unreachable
@@ -136,9 +136,7 @@ def preview(mail: Mail) -> list[dict[str, str]]:
     """Every recipient, whole: whom it reaches is what people decide about."""
     people = [("To", mail.to), ("Cc", mail.cc), ("Bcc", mail.bcc), ("Answers to", [mail.reply_to or ""])]
     rows = [(label, ", ".join(map(shown, filter(None, some)))) for label, some in people]
-    lines = [{"label": label, "text": text, "form": "text"} for label, text in rows if text]
-    subject = {"label": "Subject", "text": mail.subject, "form": "text"}
-    return [*lines, subject, {"label": "Body", "text": mail.body, "form": "markdown"}]
+    return [*facts([*rows, ("Subject", mail.subject)]), {"label": "Body", "text": mail.body, "form": "markdown"}]
 
 
 EMAIL_SEND = register(

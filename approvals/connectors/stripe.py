@@ -14,7 +14,7 @@ from pydantic import Field
 from approvals.connectors.answers import attempt, judge
 from approvals.connectors.http import header_safe
 from approvals.errors import NotSent, OutcomeUnknown, Refused
-from approvals.kinds import Arguments, Far, Kind, Result, register
+from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from project.lib.egress import Answer, Garbled, Session
 
@@ -127,7 +127,7 @@ def money(wish: Refund) -> str:
 
 def preview(wish: Refund) -> list[dict[str, str]]:
     rows = [("Amount", money(wish)), ("Of payment", wish.payment), ("Reason", (wish.reason or "").replace("_", " "))]
-    return [{"label": label, "text": text, "form": "text"} for label, text in rows if text]
+    return facts(rows)
 
 
 STRIPE_REFUND = register(
