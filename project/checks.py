@@ -16,10 +16,10 @@ from django.core import checks
 from django.db import DatabaseError
 
 from project import health
+from project.lib.mounts import file_system, is_networked
 from project.people.models import User
 
 LEVELS = {"error": checks.Error, "warning": checks.Warning, "info": checks.Info}
-NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2"}
 OTHERS_READ, OTHERS_WRITE = stat.S_IRWXG | stat.S_IRWXO, stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -72,9 +72,8 @@ def encrypted() -> str:
 def local_disk() -> str:
     if not health.is_sqlite():
         return ""
-    kind = file_system(Path(str(settings.DATABASES["default"]["NAME"])).resolve().parent)
-    remote = kind in NETWORK or (kind.startswith("fuse.") and kind != "fuse.fuse-overlayfs")
-    return f"SQLite stands on {kind}, which loses locks" if remote else ""
+    kind = file_system(Path(str(settings.DATABASES["default"]["NAME"])))
+    return f"SQLite stands on {kind}, which loses locks" if is_networked(kind) else ""
 
 
 @question("E004", "Can nobody else read the keys?", "chmod 600 the .key files, chmod 700 DATA_DIR.")
@@ -160,17 +159,6 @@ def backup() -> str:
     place = "the file of SQLite" if health.is_sqlite() else "PostgreSQL"
     kept = [name for name in ("secret.key", "field.key") if (settings.DATA_DIR / name).exists()]
     return f"Only you can know; it is {place}{' and ' + ', '.join(kept) if kept else ''}"
-
-
-def file_system(folder: Path) -> str:
-    """The type of the file system `folder` lies on, as Linux names it; empty elsewhere."""
-    try:
-        mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
-    except OSError:
-        return ""
-    above = [(place.replace("\\040", " "), kind) for place, kind in mounts]
-    fitting = [(place, kind) for place, kind in above if folder.is_relative_to(place)]
-    return max(fitting, key=lambda found: len(found[0]))[1] if fitting else ""
 
 
 def deploy(app_configs: Any = None, **_: Any) -> list[checks.CheckMessage]:

@@ -1,6 +1,5 @@
 """The self-check: every question by its name, said before production and on a page, never answered by a guess."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -116,13 +115,6 @@ def test_sqlite_on_a_network_is_named(monkeypatch, kind, wrong):
     monkeypatch.setattr(health, "is_sqlite", lambda: True)
     monkeypatch.setattr(checks, "file_system", lambda folder: kind)
     assert bool(answer("nightdesk.E003")) == wrong
-
-
-def test_the_file_system_of_a_folder_is_known_here(tmp_path):
-    if not os.path.exists("/proc/self/mounts"):
-        pytest.skip("only Linux tells")
-    assert checks.file_system(Path("/proc/self")) == "proc"
-    assert checks.file_system(tmp_path)
 
 
 def test_a_broker_that_forgets_is_named(settings, valkey):

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import threading
+from pathlib import Path
 from typing import Self
 
 from watchdog.events import (
@@ -24,6 +25,8 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer
 
+from project.lib.mounts import file_system, is_networked
+
 HEARD = [  # not the opening and closing of files that are only read: we read them ourselves
     *(FileCreatedEvent, FileModifiedEvent, FileClosedEvent, FileAttribEvent, FileDeletedEvent, FileMovedEvent),
     *(DirCreatedEvent, DirDeletedEvent, DirMovedEvent),
@@ -35,7 +38,6 @@ LIMITS = {
     errno.EMFILE: "inotify instance limit (fs.inotify.max_user_instances) reached; raise it with: "
     "sysctl -w fs.inotify.max_user_instances=1024",
 }
-NETWORKED = ("nfs", "cifs", "smb", "9p", "fuse.", "vboxsf", "vmhgfs", "afs", "ceph", "lustre", "glusterfs", "virtiofs")
 
 
 class NoHints(Exception):
@@ -115,11 +117,4 @@ logging.getLogger("watchdog.observers.inotify_c").addHandler(OVERFLOW)
 
 def gives_hints(path: bytes) -> bool:
     """Whether the file system of `path` tells of every change; one that others change over a network does not."""
-    try:
-        with open("/proc/self/mounts", "rb") as file:
-            mounts = [line.split(b" ") for line in file]
-    except OSError:
-        return True  # no Linux
-    place = os.path.realpath(path) + b"/"
-    under = [(len(where), kind) for _, where, kind, *_ in mounts if place.startswith(where.rstrip(b"/") + b"/")]
-    return not (under and max(under)[1].decode().startswith(NETWORKED))
+    return not is_networked(file_system(Path(os.fsdecode(path))))
