@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -34,17 +35,13 @@ class Unconfirmed(Exception):
 
 
 class Writer:
-    """Writes members in one transaction and reads them back, in a thread of its own: while it waits for the disk,
-    the loop judges the next deliveries. Raises ConfigChanged, DatabaseError or Unconfirmed."""
+    """A connection that lives in a thread of its own: while it waits for the disk, the loop judges what comes next."""
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="door")
 
     async def beside(self, function: Callable[..., Any], *given: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.thread, function, *given)
-
-    async def write(self, members: Sequence[Member], version: int) -> None:
-        await self.beside(self.commit, members, version)
 
     async def version(self) -> int:
         return int(await self.beside(self.read_version))
@@ -54,6 +51,7 @@ class Writer:
         self.thread.shutdown(wait=False)
 
     def commit(self, members: Sequence[Member], version: int) -> None:
+        """Write members in one transaction and read them back; raises ConfigChanged, DatabaseError or Unconfirmed."""
         raise NotImplementedError
 
     def read_version(self) -> int:
@@ -166,74 +164,92 @@ class Request:
     done: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
+Outcome = tuple[Request, BaseException | None]
+
+
 class GroupCommit:
-    """Gathers what arrives while the loop is busy, and commits it as one."""
+    """Gathers what arrives while a commit is under way, and commits it as one, in the writer's thread.
+
+    That thread takes the next batch by itself: it never waits for the loop, which is busy judging what comes next."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
+        self.lock = threading.Lock()  # over the two below: both threads change them
         self.waiting: list[Request] = []
-        self.task: asyncio.Task[None] | None = None
+        self.awake = False
 
     async def write(self, members: list[Member], table: Table) -> None:
         """Returns after the commit was read back. Raises ConfigChanged (match again) or QueueFull."""
         request = Request(members, table)
-        self.waiting.append(request)
-        if self.task is None or self.task.done():
-            self.task = asyncio.get_running_loop().create_task(self.drain())
+        with self.lock:
+            self.waiting.append(request)
+            asleep, self.awake = not self.awake, True
+        if asleep:  # whoever is ready in this turn of the loop comes along
+            asyncio.get_running_loop().call_soon(self.writer.thread.submit, self.work)
         await request.done
 
-    async def drain(self) -> None:
-        await asyncio.sleep(0)  # whoever is ready in this turn of the loop comes along
-        while self.waiting:
-            await self.commit(self.next_batch())
+    def work(self) -> None:
+        """Commit one batch; the next one queues behind whoever asks the thread for something else."""
+        batch = self.next_batch()
+        try:
+            outcomes = self.commit(batch)
+        except BaseException as error:  # each delivery raises it on the loop: nobody would hear it here
+            outcomes = alike(batch, error)
+        batch[0].done.get_loop().call_soon_threadsafe(settle, outcomes)
+        with self.lock:
+            self.awake = bool(self.waiting)
+        if self.awake:
+            self.writer.thread.submit(self.work)
 
     def next_batch(self) -> list[Request]:
         """Those who came first, whole deliveries."""
-        count = events = 0
-        while count < min(MOST, len(self.waiting)) and events < MOST_EVENTS:
-            events += len(self.waiting[count].members)
-            count += 1
-        batch, self.waiting = self.waiting[:count], self.waiting[count:]
+        with self.lock:
+            count = events = 0
+            while count < min(MOST, len(self.waiting)) and events < MOST_EVENTS:
+                events += len(self.waiting[count].members)
+                count += 1
+            batch, self.waiting = self.waiting[:count], self.waiting[count:]
         return batch
 
-    async def commit(self, batch: list[Request]) -> None:
+    def commit(self, batch: list[Request]) -> list[Outcome]:
         newest = max(request.table.version for request in batch)
-        for request in batch:
-            if request.table.version != newest:
-                settle([request], ConfigChanged())
-        batch = [request for request in batch if request.table.version == newest]
-        try:
-            await self.writer.write([member for request in batch for member in request.members], newest)
-        except ConfigChanged as changed:
-            settle(batch, changed)
-        except Unconfirmed as error:
-            settle(batch, full(error))
-        except DatabaseError as error:
-            await self.alone(batch, newest, error)
-        except BaseException as error:
-            settle([*batch, *self.waiting], error)  # nobody waits for a drain that has ended
-            self.waiting = []
-            raise
-        else:
-            settle(batch, None)
+        older = [request for request in batch if request.table.version != newest]
+        return alike(older, ConfigChanged()) + self.written([one for one in batch if one not in older], newest)
 
-    async def alone(self, batch: list[Request], version: int, error: DatabaseError) -> None:
+    def written(self, batch: list[Request], version: int) -> list[Outcome]:
+        try:
+            self.writer.commit([member for request in batch for member in request.members], version)
+        except ConfigChanged as changed:
+            return alike(batch, changed)
+        except Unconfirmed as error:
+            return alike(batch, full(error))
+        except DatabaseError as error:
+            return self.alone(batch, version, error)
+        return alike(batch, None)
+
+    def alone(self, batch: list[Request], version: int, error: DatabaseError) -> list[Outcome]:
         """One member broke the batch: each delivery tries once by itself. The database is away: nobody waits twice."""
+        outcomes: list[Outcome] = []
         for place, request in enumerate(batch):
             for member in request.members:
                 ingest.fresh_start(member)
             try:
                 if len(batch) == 1:
                     raise error
-                await self.writer.write(request.members, version)
+                self.writer.commit(request.members, version)
             except ConfigChanged as changed:
-                settle([request], changed)
+                outcomes.append((request, changed))
             except OperationalError as again:
-                return settle(batch[place:], full(again))
+                return outcomes + alike(batch[place:], full(again))
             except (DatabaseError, Unconfirmed) as again:
-                settle([request], full(again))
+                outcomes.append((request, full(again)))
             else:
-                settle([request], None)
+                outcomes.append((request, None))
+        return outcomes
+
+
+def alike(batch: list[Request], error: BaseException | None) -> list[Outcome]:
+    return [(request, error) for request in batch]
 
 
 def full(cause: Exception) -> QueueFull:
@@ -242,8 +258,9 @@ def full(cause: Exception) -> QueueFull:
     return answer
 
 
-def settle(batch: list[Request], error: BaseException | None) -> None:
-    for request in batch:
+def settle(outcomes: list[Outcome]) -> None:
+    """Let each delivery hear how it ended; on the loop."""
+    for request, error in outcomes:
         if request.done.done():
             continue  # its client went away
         if error is None:

@@ -20,7 +20,7 @@ from triggers import routing
 from triggers.door import Door
 from triggers.envelope import Arrival
 from triggers.errors import QueueFull
-from triggers.group_commit import GroupCommit, writer_for
+from triggers.group_commit import GroupCommit, Writer, writer_for
 from triggers.matching import compile_filter
 from triggers.models import Event, Refusal, Run, Source, Wait
 from triggers.routing import Route
@@ -187,17 +187,14 @@ def test_a_writer_that_holds_the_database_for_seconds_delays_only_those_who_writ
 
 
 def test_a_database_that_is_away_is_503_with_a_time_and_then_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Away:
+    class Away(Writer):
         """A writer whose database is gone."""
 
-        async def write(self, members: Any, version: int) -> None:
+        def commit(self, members: Any, version: int) -> None:
             raise OperationalError("the server closed the connection")
 
-        async def version(self) -> int:
+        def read_version(self) -> int:
             raise OperationalError("the server closed the connection")
-
-        async def close(self) -> None:
-            pass
 
     async def work(door: Door) -> list[Answered]:
         first = await send(door, **github(b'{"n": 1}', id="d-1"))

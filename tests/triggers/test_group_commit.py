@@ -7,27 +7,25 @@ from typing import Any
 import pytest
 
 from triggers import group_commit
-from triggers.group_commit import GroupCommit
+from triggers.group_commit import GroupCommit, Writer
 from triggers.routing import Table
 from triggers.store import Member
 
 
-class Book:
+class Book(Writer):
     """A writer that notes how many events each commit held, and breaks when it is told to."""
 
     def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
         self.commits: list[int] = []
         self.error = error
 
-    async def write(self, members: Sequence[Member], version: int) -> None:
+    def commit(self, members: Sequence[Member], version: int) -> None:
         self.commits.append(len(members))
         if self.error:
             raise self.error
 
-    async def version(self) -> int:
-        return 1
-
-    async def close(self) -> None: ...
+    def disconnect(self) -> None: ...
 
 
 def ring(book: Book, deliveries: int, events: int) -> list[Any]:
@@ -36,7 +34,9 @@ def ring(book: Book, deliveries: int, events: int) -> list[Any]:
     async def run() -> list[Any]:
         group, table = GroupCommit(book), Table(1, {}, (), 0.0)
         heard = (group.write([None] * events, table) for _ in range(deliveries))  # type: ignore[list-item]
-        return await asyncio.wait_for(asyncio.gather(*heard, return_exceptions=True), 10)
+        told = await asyncio.wait_for(asyncio.gather(*heard, return_exceptions=True), 10)
+        await book.close()
+        return told
 
     return asyncio.run(run())
 
