@@ -9,7 +9,6 @@ from approvals.connectors.http import origin
 from approvals.connectors.mail import bare
 from approvals.errors import NotValid
 from approvals.reach import check_mail
-from project.lib import smtp
 from triggers.forms.fields import LinesField
 
 SYSTEMS = {
@@ -115,7 +114,7 @@ class SmtpForm(ConnectionForm):
         except ValueError as error:
             self.add_error("sender", f"The sender {error}.")
         try:
-            check_mail({"host": clean["host"], "port": clean.get("port") or smtp.PORT})
+            check_mail(clean)
         except NotValid as refusal:
             self.add_error("host", refusal.detail)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from approvals.connectors.http import origin
+from approvals.connectors.mail import port_of
 from approvals.errors import NotValid
 from project.lib import smtp
 from project.lib.egress import EgressError, Forbidden, check_url
@@ -31,7 +32,7 @@ def check_web(url: str, field: str) -> None:
 
 def check_mail(config: dict[str, Any]) -> None:
     try:
-        smtp.check_server(str(config["host"]), int(config.get("port") or smtp.PORT))
+        smtp.check_server(str(config["host"]), port_of(config))
     except (Forbidden, ValueError) as error:
         raise NotValid(f"The mail server cannot be used: {error}.", field="host") from None
     except EgressError:

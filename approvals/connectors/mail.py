@@ -8,7 +8,7 @@ import hashlib
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import formatdate
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import EmailValidator
@@ -118,11 +118,23 @@ def message_id(key: str, sender: str) -> str:
     return f"<nightdesk.{mark}@{in_ascii(sender).rpartition('@')[2]}>"
 
 
+def security_of(config: dict[str, Any]) -> Any:
+    return config.get("security") or "starttls"
+
+
+def port_of(config: dict[str, Any]) -> int:
+    """The port that is named, or the usual one of the encryption. Raises ValueError for what is none."""
+    try:
+        return int(config.get("port") or smtp.PORT_OF[security_of(config)])
+    except (KeyError, TypeError):
+        raise ValueError("its port or its encryption makes no sense") from None
+
+
 def server_of(far: Far) -> smtp.Server:
-    security = far.config.get("security", "starttls")
-    if not far.config.get("host") or security not in ("starttls", "tls", "none"):
+    security = security_of(far.config)
+    if not far.config.get("host") or security not in smtp.PORT_OF:
         raise Refused(f"the connection {far.slug} names no mail server")
-    port = int(far.config.get("port") or {"tls": 465, "starttls": smtp.PORT, "none": 25}[security])
+    port = port_of(far.config)
     username, password = str(far.config.get("username") or ""), str(far.secrets.get("password") or "")
     return smtp.Server(str(far.config["host"]), port, security, username, password)
 

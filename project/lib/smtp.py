@@ -23,7 +23,7 @@ from project.lib.addresses import AllowList
 from project.lib.egress import CONNECT_TIMEOUT, Forbidden, Guard, NoAnswer, Unreachable, system_resolver, trust
 
 PORTS = (25, 465, 587, 2525)
-PORT = 587  # where programs hand mail in (RFC 6409)
+PORT_OF = {"starttls": 587, "tls": 465, "none": 25}  # by the encryption, when none is named (RFC 6409, RFC 8314)
 POLICY = SMTP.clone(cte_type="7bit")  # any server takes it
 LONGEST_WORDS = 200  # characters of a server's answer that are kept
 

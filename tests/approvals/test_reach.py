@@ -3,7 +3,9 @@
 import pytest
 from django.test import override_settings
 
+from approvals.connectors.mail import server_of
 from approvals.errors import NotValid
+from approvals.kinds import Far
 from approvals.reach import check_config
 
 
@@ -46,3 +48,13 @@ def test_a_mail_server_and_the_hosts_of_credentials_are_looked_at_too(config, fi
 @pytest.mark.parametrize("config", [None, {}, {"api_url": ""}, {"api_url": "https://ghe.invalid/api/v3"}])
 def test_no_address_and_an_unknown_name_are_taken(config):
     check_config(config)
+
+
+@pytest.mark.parametrize(("security", "port"), [("starttls", 587), ("tls", 465), ("none", 25), ("", 587)])
+def test_a_mail_server_is_asked_for_at_the_port_at_which_mail_will_be_handed_in(security, port):
+    config = {"host": "127.0.0.1", "security": security}
+    assert server_of(Far("post", config, {})).port == port
+    with override_settings(EGRESS_ALLOW=[f"127.0.0.1:{port}"]):
+        check_config(config)
+    with override_settings(EGRESS_ALLOW=["127.0.0.1:2525"]), pytest.raises(NotValid):
+        check_config(config)
