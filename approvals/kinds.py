@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from approvals.errors import NotValid, UnknownKind
 from approvals.tiers import Tier
+from project.lib.faults import first_fault
 
 CALL_TIMEOUT = timedelta(seconds=30)
 RESEND_WINDOW = timedelta(hours=24)  # how long far sides usually remember an idempotency key
@@ -85,9 +86,9 @@ class Kind:
         try:
             return self.arguments.model_validate(arguments)
         except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "arguments"
-            raise NotValid(f"{self.name}: {place}: {first['msg']}", field=place) from None
+            place, said = first_fault(error)
+            place = place or "arguments"
+            raise NotValid(f"{self.name}: {place}: {said}", field=place) from None
 
     def headline(self, arguments: Any) -> str:
         """One line for lists and cards; line breaks and control characters do not survive it."""

@@ -17,6 +17,7 @@ from ninja.types import DictStrAny
 
 from approvals.api import router as approvals_router
 from project.lib import stream, strict_json
+from project.lib.faults import read_faults
 from project.lib.problem import Problem
 from project.lib.schema import NotFound, Rfc3339Encoder
 from project.lib.states import IllegalMove
@@ -197,7 +198,7 @@ def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
 @api.exception_handler(ValidationError)
 def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     """What pydantic found: in the address 400, in the body 422; each with the name of the member."""
-    found = [(tuple(item["loc"]), str(item["msg"]).removeprefix("Value error, ")) for item in error.errors]
+    found = list(read_faults(error.errors))
     in_body = any(place and place[0] in ("body", "form", "file") for place, _ in found)
     errors = [{"field": ".".join(map(str, place[2:] or place[1:])), "message": said} for place, said in found]
     first = errors[0]

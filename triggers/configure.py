@@ -7,6 +7,7 @@ from django.db import IntegrityError, models, transaction
 from pydantic import ValidationError
 
 from project.lib import crypto
+from project.lib.faults import first_fault
 from project.lib.live import changed
 from project.lib.problem import Problem
 from triggers import registry
@@ -187,9 +188,8 @@ def check_handler(name: str, config: dict[str, Any]) -> None:
     try:
         handler.config.model_validate(config)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise NotValid(f"{where}: {first['msg']}", field="config") from error
+        place, said = first_fault(error)
+        raise NotValid(f"{place}: {said}" if place else said, field="config") from error
 
 
 def named(field: str, check: Any, value: Any) -> Any:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from project.lib.faults import first_fault
 from triggers.errors import NotValid, NotYet
 
 LATER = ("rate_limit", "debounce", "queue")  # of the contract, not of this release
@@ -51,9 +52,8 @@ def read_limits(given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         limits = Limits.model_validate({key: value for key, value in given.items() if key not in LATER})
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise NotValid(f"limits.{field}: {first['msg']}", field=f"limits.{field}") from error
+        field, said = first_fault(error)
+        raise NotValid(f"limits.{field}: {said}", field=f"limits.{field}") from error
     busy = limits.concurrency
     if busy and (busy.limit != 1 or busy.when_busy != "skip" or busy.key):
         said = "`concurrency` can be {limit: 1, when_busy: skip} for now; other values do not work yet"

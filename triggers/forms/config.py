@@ -12,6 +12,7 @@ from django import forms
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from project.lib.faults import faults
 from triggers.forms.fields import DeskForm, LinesField
 
 PLAIN = {"spellcheck": "false", "autocapitalize": "off"}
@@ -174,9 +175,8 @@ def wrong_in(model: type[BaseModel], config: dict[str, Any]) -> dict[str, str]:
         model.model_validate(config)
     except ValidationError as error:
         found: dict[str, str] = {}
-        for item in error.errors(include_url=False):
-            name, *inside = [str(part) for part in item["loc"]] or [""]
-            said = str(item["msg"]).removeprefix("Value error, ")
+        for place, said in faults(error):
+            name, *inside = [str(part) for part in place] or [""]
             member = name if name in model.model_fields else ""
             found.setdefault(member, f"{'.'.join(inside)}: {said}" if inside else said)
         return found

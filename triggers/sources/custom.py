@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from project.lib.faults import first_fault
 from triggers.errors import NotValid
 
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, a token
@@ -131,9 +132,7 @@ def parse_custom(config: Mapping[str, Any]) -> CustomScheme:
     try:
         return CustomScheme.model_validate(dict(config))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        said = first["msg"].removeprefix("Value error, ")
-        field = ".".join(str(part) for part in first["loc"])
+        field, said = first_fault(error)
         if not field:  # said of the whole, the sentence itself begins with the field
             field, _, said = said.partition(": ")
         raise NotValid(f"{field}: {said}", field=field) from error

@@ -17,6 +17,7 @@ from cron_descriptor import Options, get_description
 from cronsim import CronSim, CronSimError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from project.lib.faults import first_fault
 from triggers.errors import NotValid
 
 CATCH_UP_CAP = 100  # slots of an outage that `catch_up: all` still fires
@@ -163,9 +164,8 @@ def parse_schedule(config: Mapping[str, Any]) -> Schedule:
     try:
         return Schedule.model_validate(dict(config))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "cron"
-        said = first["msg"].removeprefix("Value error, ")
+        place, said = first_fault(error)
+        field = place or "cron"
         raise NotValid(f"{field}: {said}", field=field) from error
 
 
