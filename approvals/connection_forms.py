@@ -4,9 +4,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from approvals.errors import NotValid
 from approvals.models import Connection
-from approvals.reach import check_web
 from project.lib.crypto import Unreadable
 from triggers.forms.fields import DeskForm, ShortNameField
 
@@ -33,26 +31,13 @@ def address_field(label: str, help_text: str) -> forms.URLField:
     return forms.URLField(label=label, required=False, assume_scheme="https", help_text=help_text, widget=widget)
 
 
-def checked(address: str, field: str) -> str:
-    """The address as it is kept, when there is one and the desk may call it."""
-    if not address:
-        return ""
-    try:
-        check_web(address, field)
-    except NotValid as refusal:
-        raise forms.ValidationError(refusal.detail) from None
-    return address.rstrip("/")
-
-
 class ConnectionForm(DeskForm):
     """What every system has. A practice connection delivers to the practice page instead of the world.
 
-    `CONFIG` and `SECRETS` name the fields that are stored as such; one of `NEEDED` must be there but for practice."""
+    `CONFIG` and `SECRETS` name the fields that are stored as such. What they must be, the door knows (reach.py)."""
 
     CONFIG: ClassVar[tuple[str, ...]] = ()
     SECRETS: ClassVar[tuple[str, ...]] = ()
-    NEEDED: ClassVar[tuple[str, ...]] = ()
-    MISSING: ClassVar[str] = "A connection that is not for practice needs this."
 
     name = forms.CharField(label="Name", max_length=200, required=False)
     slug = ShortNameField()
@@ -102,13 +87,3 @@ class ConnectionForm(DeskForm):
         fields = {"name": clean["name"], "practice": clean["practice"], "config": self.config()}
         secrets = self.secrets()
         return fields if secrets is None else fields | {"secrets": secrets}
-
-    def clean(self) -> dict[str, Any]:
-        clean = super().clean() or {}
-        if self.NEEDED and not clean.get("practice") and not self.errors and not self.has_needed(clean):
-            self.add_error(self.NEEDED[0], self.MISSING)
-        return clean
-
-    def has_needed(self, clean: dict[str, Any]) -> bool:
-        known = bool(self.connection and self.connection.sealed_secrets)
-        return any(clean.get(name) or (name in self.SECRETS and known) for name in self.NEEDED)

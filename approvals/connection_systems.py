@@ -4,11 +4,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from approvals.connection_forms import KEPT, MONO, ConnectionForm, address_field, checked, plain_field, secret_field
-from approvals.connectors.http import origin
-from approvals.connectors.mail import bare
-from approvals.errors import NotValid
-from approvals.reach import check_mail
+from approvals.connection_forms import KEPT, MONO, ConnectionForm, address_field, plain_field, secret_field
 from triggers.forms.fields import LinesField
 
 SYSTEMS = {
@@ -25,14 +21,13 @@ SYSTEMS = {
 
 class GitHubForm(ConnectionForm):
     CONFIG = ("api_url",)
-    SECRETS = NEEDED = ("token",)
-    MISSING = "A connection that is not for practice needs a token."
+    SECRETS = ("token",)
 
     api_url = address_field("API address", "Empty for github.com; GitHub Enterprise: https://HOST/api/v3")
     token = secret_field("Token")
 
     def clean_api_url(self) -> str:
-        return checked(self.cleaned_data["api_url"], "api_url")
+        return str(self.cleaned_data["api_url"]).rstrip("/")
 
 
 class HttpForm(ConnectionForm):
@@ -51,15 +46,6 @@ class HttpForm(ConnectionForm):
         widget=forms.Textarea(attrs={"rows": 3, **MONO}),
     )
 
-    def clean_hosts(self) -> list[str]:
-        hosts: list[str] = self.cleaned_data["hosts"]
-        try:
-            for entry in hosts:
-                origin(entry)
-        except ValueError as error:
-            raise forms.ValidationError(f"{entry}: {error}") from None
-        return hosts
-
     def clean_headers(self) -> dict[str, str]:
         pairs: dict[str, str] = {}
         for line in self.cleaned_data["headers"].splitlines():
@@ -74,18 +60,10 @@ class HttpForm(ConnectionForm):
     def secrets(self) -> dict[str, Any] | None:
         return self.cleaned_data["headers"] or None
 
-    def clean(self) -> dict[str, Any]:
-        clean = super().clean()
-        kept = bool(self.connection and self.connection.sealed_secrets)
-        if (clean.get("headers") or kept) and not clean.get("hosts") and "hosts" not in self.errors:
-            self.add_error("hosts", "Name the hosts to which the headers may go.")
-        return clean
-
 
 class SmtpForm(ConnectionForm):
     CONFIG = ("host", "port", "security", "username", "sender")
     SECRETS = ("password",)
-    NEEDED = ("host",)
 
     host = plain_field("Server", "smtp.example.org")
     port = forms.IntegerField(
@@ -100,48 +78,22 @@ class SmtpForm(ConnectionForm):
     password = secret_field("Password")
     sender = plain_field("Sender", "The address mails come from: desk@example.org")
 
-    def clean(self) -> dict[str, Any]:
-        clean = super().clean()
-        if clean.get("host") and not self.errors:
-            self.check_server(clean)
-        if clean.get("security") == "none" and clean.get("username"):
-            self.add_error("security", "A password is not sent without encryption.")
-        return clean
-
-    def check_server(self, clean: dict[str, Any]) -> None:
-        try:
-            bare(clean["sender"])
-        except ValueError as error:
-            self.add_error("sender", f"The sender {error}.")
-        try:
-            check_mail(clean)
-        except NotValid as refusal:
-            self.add_error("host", refusal.detail)
-
 
 class WebhookForm(ConnectionForm):
     SECRETS: ClassVar[tuple[str, ...]] = ("webhook_url",)
-    NEEDED: ClassVar[tuple[str, ...]] = ("webhook_url",)
 
     webhook_url = secret_field("Webhook address", "It is a secret: whoever knows it can post.")
 
     def clean_webhook_url(self) -> str:
-        return checked(self.cleaned_data["webhook_url"], "webhook_url")
+        return str(self.cleaned_data["webhook_url"]).rstrip("/")
 
 
 class SlackForm(WebhookForm):
     CONFIG = ("channel",)
-    SECRETS = NEEDED = ("webhook_url", "token")
-    MISSING = "A connection that is not for practice needs a webhook address, or a token and a channel."
+    SECRETS = ("webhook_url", "token")
 
     token = secret_field("Bot token", "Instead of a webhook: xoxb-… with the right chat:write.")
     channel = plain_field("Channel", "With a token: the channel's id, C0123456789.")
-
-    def clean(self) -> dict[str, Any]:
-        clean = super().clean()
-        if clean.get("token") and not clean.get("channel"):
-            self.add_error("channel", "With a token the channel must be named.")
-        return clean
 
 
 class FeishuForm(WebhookForm):
@@ -151,7 +103,7 @@ class FeishuForm(WebhookForm):
 
 
 class StripeForm(ConnectionForm):
-    SECRETS = NEEDED = ("key",)
+    SECRETS = ("key",)
 
     key = secret_field("Key", "A restricted key that may read charges and payment intents and write refunds: rk_…")
 

@@ -16,9 +16,10 @@ from approvals.connection_forms import ConnectionForm
 from approvals.connection_systems import FORMS, SYSTEMS
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection
+from project.lib.problem import Problem
 from project.people import doors
 from project.people.doors import needs, who
-from triggers.errors import SlugTaken, Stale
+from triggers.errors import Stale
 from triggers.views.lists import Filters, as_table, list_page
 
 LAST_ACTIONS = 8
@@ -64,8 +65,8 @@ def make(request: HttpRequest, form: ConnectionForm, system: str) -> HttpRespons
     fields = form.row_fields()
     try:
         connect.make_connection(by=who(request), slug=slug, system=system, **fields)
-    except SlugTaken:
-        form.add_error("slug", "This name is taken; archived ones keep theirs.")
+    except Problem as refused:
+        form.refuse(refused)
         return page(request, form, None, system)
     messages.success(request, f"{slug} is saved.")
     return redirect("connections")
@@ -96,6 +97,9 @@ def save(request: HttpRequest, row: Connection, form: ConnectionForm) -> HttpRes
     except Stale:
         form.add_error(None, "Somebody changed this while you had it open. Open it again, then make your change.")
         return page(request, form, row, row.system, status=409)
+    except Problem as refused:
+        form.refuse(refused)
+        return page(request, form, row, row.system)
     messages.success(request, f"{row.slug} is saved.")
     return redirect("connection-edit", slug=row.slug)
 

@@ -1,47 +1,87 @@
-"""May the desk call the far side of a connection? Asked when one is saved, so that nobody finds out at night."""
+"""What a connection must be before it is saved, so that nobody finds out at night; pages and API ask the same."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from approvals.connectors.http import origin
-from approvals.connectors.mail import port_of
+from approvals.connectors.mail import bare, port_of, security_of
 from approvals.errors import NotValid
 from project.lib import smtp
 from project.lib.egress import EgressError, Forbidden, check_url
 
-
-def check_config(config: dict[str, Any] | None) -> None:
-    """Raises NotValid for an `api_url`, a mail server or one of `hosts` that the desk may not call, or cannot read.
-
-    A name that cannot be resolved right now is taken; each call checks it again."""
-    given = config or {}
-    if given.get("api_url"):
-        check_web(str(given["api_url"]), "api_url")
-    if given.get("host"):
-        check_mail(given)
-    check_hosts(given.get("hosts", []))
+NEEDED = {  # one of these secrets, and what is said without
+    "github": (("token",), "a token"),
+    "slack": (("webhook_url", "token"), "a webhook address, or a token and a channel"),
+    "feishu": (("webhook_url",), "a webhook address"),
+    "wecom": (("webhook_url",), "a webhook address"),
+    "stripe": (("key",), "a key"),
+}
 
 
-def check_web(url: str, field: str) -> None:
+def check_connection(
+    system: str, config: Mapping[str, Any], secrets: Mapping[str, Any] | None, *, practice: bool
+) -> None:
+    """Raises NotValid for what is missing or wrong, naming the member. Practice may lack what only a delivery needs.
+
+    `secrets` is None when those that are stored cannot be read: there are some, and that is all that is known."""
+    known = secrets or {}
+    check_web(config.get("api_url"), "api_url")
+    check_web(known.get("webhook_url"), "webhook_url")
+    check_hosts(config.get("hosts") or ())
+    if system == "http" and (secrets is None or secrets) and not config.get("hosts"):
+        raise NotValid("Name the hosts to which the headers may go.", field="hosts")
+    if system == "slack" and known.get("token") and not config.get("channel"):
+        raise NotValid("With a token the channel must be named.", field="channel")
+    if system == "smtp":
+        check_mail(config, practice=practice)
+    if system in NEEDED and secrets is not None and not practice:
+        names, words = NEEDED[system]
+        if not any(known.get(name) for name in names):
+            raise NotValid(f"A connection that is not for practice needs {words}.", field=names[0])
+
+
+def check_web(url: Any, field: str) -> None:
+    """A name that cannot be resolved right now is taken; each call checks it again."""
+    if not url:
+        return
     try:
-        check_url(url)
+        check_url(str(url))
     except Forbidden as error:
         raise NotValid(f"The address cannot be used: {error}.", field=field) from None
     except EgressError:
         return
 
 
-def check_mail(config: dict[str, Any]) -> None:
+def check_hosts(hosts: Iterable[Any]) -> None:
+    try:
+        for entry in hosts:
+            origin(entry)
+    except (TypeError, ValueError, AttributeError):
+        raise NotValid("Each of `hosts` is written host, host:port or https://host.", field="hosts") from None
+
+
+def check_mail(config: Mapping[str, Any], *, practice: bool) -> None:
+    """The server, the sender, and that no password is sent in clear."""
+    if not config.get("host"):
+        if practice:
+            return
+        raise NotValid("A connection that is not for practice needs a server.", field="host")
+    security = security_of(config)
+    if security not in smtp.PORT_OF:
+        raise NotValid(f"The encryption is one of {', '.join(smtp.PORT_OF)}.", field="security")
+    if security == "none" and config.get("username"):
+        raise NotValid("A password is not sent without encryption.", field="security")
+    try:
+        bare(str(config.get("sender") or ""))
+    except ValueError as error:
+        raise NotValid(f"The sender {error}.", field="sender") from None
+    check_server(config)
+
+
+def check_server(config: Mapping[str, Any]) -> None:
     try:
         smtp.check_server(str(config["host"]), port_of(config))
     except (Forbidden, ValueError) as error:
         raise NotValid(f"The mail server cannot be used: {error}.", field="host") from None
     except EgressError:
         return
-
-
-def check_hosts(hosts: Any) -> None:
-    try:
-        for entry in hosts:
-            origin(entry)
-    except (TypeError, ValueError, AttributeError):
-        raise NotValid("Each of `hosts` is written host, host:port or https://host.", field="hosts") from None

@@ -5,6 +5,7 @@ is made from the key: the same mail, sent again because a person said so, is one
 """
 
 import hashlib
+from collections.abc import Mapping
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import formatdate
@@ -118,11 +119,11 @@ def message_id(key: str, sender: str) -> str:
     return f"<nightdesk.{mark}@{in_ascii(sender).rpartition('@')[2]}>"
 
 
-def security_of(config: dict[str, Any]) -> Any:
-    return config.get("security") or "starttls"
+def security_of(config: Mapping[str, Any]) -> Any:
+    return str(config.get("security") or "starttls")
 
 
-def port_of(config: dict[str, Any]) -> int:
+def port_of(config: Mapping[str, Any]) -> int:
     """The port that is named, or the usual one of the encryption. Raises ValueError for what is none."""
     try:
         return int(config.get("port") or smtp.PORT_OF[security_of(config)])

@@ -188,6 +188,23 @@ def test_a_connections_secrets_are_written_and_named(world: World, admin: Client
     assert Connection.objects.get(slug="acme").secrets == {"token": "ghp_very_secret"}
 
 
+def test_a_connection_that_would_fail_at_night_is_refused_also_here(world: World, admin: Client) -> None:
+    body = {"slug": "crm", "system": "http", "secrets": {"X-Key": "abc"}, "config": {"hosts": ["crm.invalid"]}}
+    refused = send(admin, "post", "/connections", {**body, "config": {}})
+    assert (refused.status_code, refused.json()["field"]) == (422, "hosts")
+    assert send(admin, "post", "/connections", body).status_code == 201
+    refused = send(admin, "patch", "/connections/crm", {"version": 1, "config": {}})
+    assert (refused.status_code, refused.json()["field"]) == (422, "hosts")
+    assert send(admin, "patch", "/connections/crm", {"version": 1, "config": {}, "secrets": {}}).status_code == 200
+
+
+def test_practice_ends_only_with_what_a_delivery_needs(world: World, admin: Client) -> None:
+    refused = send(admin, "patch", "/connections/practice-github", {"version": 1, "practice": False})
+    assert (refused.status_code, refused.json()["field"]) == (422, "token")
+    real = {"version": 1, "practice": False, "secrets": {"token": "ghp_very_secret"}}
+    assert send(admin, "patch", "/connections/practice-github", real).status_code == 200
+
+
 # --- verbs ---
 
 

@@ -17,7 +17,7 @@ from tests.contract.world import API, World
     [
         ("/sources", {"kind": "webhook", "provider": "github"}),
         ("/triggers", {"source": "github", "handler": "triage-issue"}),
-        ("/connections", {"system": "github"}),
+        ("/connections", {"system": "github", "practice": True}),
     ],
 )
 def test_no_row_takes_the_address_of_its_empty_form(

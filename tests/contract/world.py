@@ -66,7 +66,7 @@ OPERATIONS = [
     Operation("POST", "/actions/{id}/outcome", "operate", {"status": "failed"}),
     Operation("GET", "/audit", "view"),
     Operation("GET", "/connections", "view"),
-    Operation("POST", "/connections", "configure", {"slug": "fresh", "system": "github"}, fresh=True),
+    Operation("POST", "/connections", "configure", {"slug": "fresh", "system": "github", "practice": True}, fresh=True),
     Operation("GET", "/connections/{slug}", "view"),
     Operation("PATCH", "/connections/{slug}", "configure", {"version": 1, "name": "x"}, fresh=True),
     Operation("DELETE", "/connections/{slug}", "configure", fresh=True),

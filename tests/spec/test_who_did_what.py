@@ -129,7 +129,7 @@ def token_revoked(client: Client) -> str:
 
 PAUSED = {"scope": "all", "paused": True, "reason": "odd"}
 SCHEDULE = {"slug": "mine", "kind": "schedule", "config": {"every": 60}}
-WAY = {"slug": "mine", "system": "github"}
+WAY = {"slug": "mine", "system": "github", "practice": True}
 NAMED = {"version": 1, "name": "x"}
 DEEDS: dict[str, tuple[str, str, Callable[[Client], str]]] = {
     "approves": ("approve", "action", lambda client: decided(client, "approve")),
