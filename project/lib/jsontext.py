@@ -6,7 +6,8 @@ import re
 
 from project.lib.text import is_storable
 
-TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+# A string that never ends is read to the end, once: whoever types has not written its last quote yet.
+TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 OPENING, CLOSING = "[{", "]}"
 MOST_LINES = 20_000  # of two texts that are compared
 
@@ -39,7 +40,10 @@ def tokens_of(text: str) -> list[str]:
 
 def readable(token: str) -> str:
     """A string with its letters instead of their escapes, as far as a page can say them."""
-    value = json.loads(token, strict=False)
+    try:
+        value = json.loads(token, strict=False)
+    except ValueError:
+        return token  # no string of JSON
     return json.dumps(value, ensure_ascii=False) if is_storable(value) else token
 
 

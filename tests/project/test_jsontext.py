@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from project.lib.jsontext import difference, is_same, pretty
+from project.lib.jsontext import difference, is_same, pretty, tokens_of
 
 TEXT = '{"id":3544790567247868102,"price":1.10,"tags":["a","b"],"none":[],"o":{},"deep":{"e":1E5}}'
 LAID_OUT = """{
@@ -47,6 +47,17 @@ def test_it_says_what_it_said(value, escaped):
 @pytest.mark.parametrize("text", ["", "{", '{"a": oops}', "[" * 100_000, "plain words"])
 def test_what_is_no_json_stays_as_it_is(text):
     assert pretty(text) == text
+
+
+def test_a_string_that_never_ends_is_read_once():
+    text = '{"a": "' + '\\"' * 50_000
+    assert tokens_of(text) == ["{", '"a"', ":", text[6:]]
+    assert is_same(text, text)
+    assert not is_same(text, "{}")
+
+
+def test_a_string_with_an_escape_json_does_not_know_stays_as_it_is():
+    assert tokens_of(r'{"a": "\x"}') == ["{", '"a"', ":", r'"\x"', "}"]
 
 
 def test_letters_are_read_and_what_no_page_can_say_stays_escaped():

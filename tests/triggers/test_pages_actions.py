@@ -9,7 +9,7 @@ from approvals.models import Act
 from project.lib import clock
 from tests import builders
 from tests.triggers.desk import furnish
-from triggers.models import Audit, Run, Wait
+from triggers.models import Audit, Event, Run, Wait
 from triggers.views import lists
 
 
@@ -244,6 +244,28 @@ def test_what_is_no_json_is_said_with_line_and_column(desk, operator):
     assert answer.status_code == 422
     assert "Line 2, column 9" in answer.content.decode()
     assert "&quot;id&quot;: oops" in answer.content.decode()
+
+
+@pytest.mark.parametrize("place", ["dead-letter-edit", "dead-letter-redrive"])
+def test_an_escape_json_does_not_know_is_said_with_line_and_column(desk, operator, place):
+    answer = operator.post(reverse(place, args=[desk.letter.pk]), {"data": '{"a":\n "\\x"}'})
+    assert answer.status_code == 422
+    assert "Line 2, column 3" in answer.content.decode()
+    assert "&quot;\\x&quot;}" in answer.content.decode()
+
+
+@pytest.mark.parametrize("place", ["dead-letter-edit", "dead-letter-redrive"])
+def test_a_draft_that_is_too_large_is_said_and_read_no_further(desk, operator, place):
+    draft = '{"a": "' + '\\"' * 300_000
+    answer = operator.post(reverse(place, args=[desk.letter.pk]), {"data": draft})
+    assert answer.status_code == 422
+    assert "This is over 512 KB" in answer.content.decode()
+
+
+def test_data_that_was_removed_is_no_mistake_of_who_looks(desk, operator):
+    Event.objects.filter(pk=desk.dead.event_id).update(data_json="", pruned_at=clock.now())
+    assert operator.get(edit_page(desk)).status_code == 200
+    assert operator.post(edit_page(desk), {"data": ""}).status_code == 200
 
 
 def test_the_new_run_says_who_edited_its_data_and_why_and_the_original_stays(desk, operator, ann):

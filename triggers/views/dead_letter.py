@@ -17,7 +17,7 @@ from triggers.models import DeadLetter, Run
 from triggers.models.dead_letter import DeadLetterQuerySet
 
 SMALL = ("log", "now", "random", "uuid")  # steps nobody would miss
-MOST_EDITED = 512 * 1024  # characters of JSON an editor takes
+MOST_EDITED = 512 * 1024  # bytes of JSON an editor takes
 
 
 @require_safe
@@ -70,10 +70,12 @@ def editor(request: HttpRequest, letter: DeadLetter, *, refusal: str = "") -> Ht
     """The editor with whatever was typed so far, and where it is no JSON."""
     assert letter.run is not None
     before = data_of(letter.run)
-    draft = request.POST.get("data", pretty(before))
+    laid_out = pretty(before)
+    draft = request.POST.get("data", laid_out)
     error = ""
     try:
-        edited(draft, before)
+        if "data" in request.POST:
+            edited(draft, before)
     except strict_json.NotParsable as refused:
         error = where(refused)
     context = {
@@ -82,7 +84,7 @@ def editor(request: HttpRequest, letter: DeadLetter, *, refusal: str = "") -> Ht
         "draft": draft,
         "error": error,
         "refusal": refusal,
-        "too_big": len(before) > MOST_EDITED,
+        "too_big": len(as_bytes(laid_out)) > MOST_EDITED,
         "gone": letter.run.data_json is None and letter.run.event.pruned_at is not None,
         "difference": [] if error else difference(before, draft),
         "from_": request.POST.get("from", "start"),
@@ -95,7 +97,21 @@ def editor(request: HttpRequest, letter: DeadLetter, *, refusal: str = "") -> Ht
 
 def edited(text: str, before: str) -> Any:
     """The edited data, or UNCHANGED when it says what it said before. Raises NotParsable."""
-    return redrive.UNCHANGED if is_same(before, text) else strict_json.loads(text.encode("utf-8", "surrogatepass"))
+    body = as_bytes(text)
+    if len(body) > MOST_EDITED:
+        raise strict_json.NotParsable(f"This is over {MOST_EDITED // 1024} KB; the API takes larger data.")
+    try:
+        data = strict_json.loads(body)
+    except strict_json.NotParsable:
+        if text.split() == pretty(before).split():  # data that was removed is an empty text
+            return redrive.UNCHANGED
+        raise
+    return redrive.UNCHANGED if is_same(before, text) else data
+
+
+def as_bytes(text: str) -> bytes:
+    """A text as it would be sent, without the second character a browser ends its lines with."""
+    return text.replace("\r\n", "\n").encode("utf-8", "surrogatepass")
 
 
 def where(refused: strict_json.NotParsable) -> str:
