@@ -21,7 +21,6 @@ SOURCES: dict[str, dict[str, Any]] = {
         "kind": "webhook",
         "provider": "github",
         "types": ["github.**"],
-        "max_body": 25 * 1024 * 1024,  # what GitHub sends at most
         "dedupe_window": 7 * 86400,
     },
     "shopify": {"name": "Shopify", "kind": "webhook", "provider": "shopify", "types": ["shopify.**"]},

@@ -9,6 +9,7 @@ from project.people import doors
 from tests import builders
 from triggers import registry
 from triggers.models import Audit, ConfigVersion, Event, Run, ScheduleFire, Source, Trigger
+from triggers.sources.proof import most_of
 
 pytestmark = pytest.mark.django_db
 
@@ -332,7 +333,25 @@ def test_a_scheme_that_proves_nothing_is_refused_at_its_field(admin, changes, fi
     assert not Source.objects.exists()
 
 
+def test_a_body_may_be_as_large_as_its_provider_sends_it_unless_somebody_says_less(admin, settings):
+    page = admin.get(reverse("source-new"), {"kind": "webhook"}).content.decode()
+    assert "Empty: 1,048,576, for GitHub 26,214,400." in page
+    admin.post(reverse("source-new"), webhook(slug="code", provider="github"))
+    admin.post(reverse("source-new"), webhook(slug="bank", provider="generic"))
+    admin.post(reverse("source-new"), webhook(slug="little", provider="github", max_body="1000"))
+    caps = {row.slug: (row.max_body, most_of(row)) for row in Source.objects.all()}
+    assert caps == {"code": (None, 26_214_400), "bank": (None, settings.MAX_BODY_BYTES), "little": (1000, 1000)}
+
+
 def test_every_provider_of_the_catalogue_can_be_chosen(admin):
     page = admin.get(reverse("source-new"), {"kind": "webhook"}).content.decode()
     for name in ("Standard Webhooks", "Stripe", "Grafana alerting", "A scheme of your own", "Nobody: unsigned"):
         assert name in page
+
+
+def test_the_page_of_a_source_says_where_the_body_goes_and_shows_the_first_call_whole(admin):
+    builders.source("generic", provider="generic")
+    page = admin.get(reverse("source-edit", args=["generic"])).content.decode()
+    assert "SECRET=&#x27;" in page or "SECRET='paste the secret here'" in page
+    assert "<code>event.data.data.hello</code>" in page
+    assert '<details class="raw mt2" open><summary>Try it with curl' in page

@@ -92,10 +92,15 @@ class DoorForm(SourceForm):
 
     def __init__(self, data: Any = None, *, source: Source | None = None, kind: str = "") -> None:
         super().__init__(data, source=source, kind=kind)
-        self.fields["max_body"].help_text = f"Bytes. Empty: {settings.MAX_BODY_BYTES:,}."
+        self.fields["max_body"].help_text = f"Bytes. Empty: {', '.join(self.caps())}."
         if self.kind == "cloudevents":
             for name in ("provider", *SCHEME.values()):
                 del self.fields[name]
+
+    def caps(self) -> list[str]:
+        """The general cap of a body, then the providers that send more."""
+        more = [] if self.kind == "cloudevents" else [one for one in catalogue().values() if "max_body" in one]
+        return [f"{settings.MAX_BODY_BYTES:,}", *(f"for {one['name']} {one['max_body']:,}" for one in more)]
 
     @property
     def is_custom(self) -> bool:
@@ -119,11 +124,8 @@ class DoorForm(SourceForm):
     def row_fields(self) -> dict[str, Any]:
         clean = self.cleaned_data
         limit = {"limit": clean["per_minute"], "period": 60} if clean["per_minute"] else None
-        most = clean["max_body"]
-        if most is None and self.source is None and clean.get("provider") == "github":
-            most = 25 * 1024 * 1024  # what GitHub sends at most
         provider = clean.get("provider", "")
-        fields = {"provider": provider, "types": clean["types"], "rate_limit": limit, "max_body": most}
+        fields = {"provider": provider, "types": clean["types"], "rate_limit": limit, "max_body": clean["max_body"]}
         if provider == "custom":
             fields["config"] = {name: clean[ours] for name, ours in SCHEME.items() if clean[ours] not in ("", None)}
         return super().row_fields() | {name: value for name, value in fields.items() if name != "types" or value}
