@@ -3,13 +3,14 @@
 import operator
 from codecs import BOM_UTF8
 from collections.abc import Callable, Hashable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
 import cel
 import orjson
 
+from project.lib.schema import rfc3339
 from triggers.envelope import UNREAD
 from triggers.filters import EACH, Path
 
@@ -121,7 +122,7 @@ def slug_of(event: Any) -> str:
 
 
 def time_of(event: Readable) -> str:
-    return event.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if event.time else ""
+    return rfc3339(event.time) if event.time else ""
 
 
 def data_of(event: Readable) -> Any:

@@ -18,10 +18,12 @@ from typing import Any, Literal
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from project.lib.faults import first_fault
+from project.lib.schema import rfc3339
 from triggers.errors import NotValid
 
 HASHED_TO = 64 * 1024 * 1024  # bytes; of a larger file only size, time and inode are compared
-CHUNK = 1024 * 1024
+LEAST, MOST = -(2**63), 2**63 - 1  # what a column holds; a time beyond, as of the year 2300, counts as the last one
 # What editors, browsers and copy programs write beside the file they mean.
 PASSING = re.compile(
     rb".*~|#.*#|.*\.(?:sw[a-z]|tmp|temp|part|partial|crdownload|filepart)|~\$.*|4913|___jb_(?:tmp|old)___"
@@ -61,9 +63,9 @@ def parse_watch(config: Mapping[str, Any]) -> FileWatch:
     try:
         return FileWatch.model_validate(dict(config))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0]) if first["loc"] else "path"
-        raise NotValid(f"{field}: {first['msg'].removeprefix('Value error, ')}", field=field) from error
+        place, said = first_fault(error)
+        field = place.partition(".")[0] or "path"
+        raise NotValid(f"{field}: {said}", field=field) from error
 
 
 def checked_watch(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,7 +109,10 @@ class Look:
 
     @classmethod
     def of(cls, found: os.stat_result) -> "Look":
-        return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, f"{found.st_dev}:{found.st_ino}")
+        size, changed, touched = (
+            max(LEAST, min(n, MOST)) for n in (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        )
+        return cls(size, changed, touched, f"{found.st_dev}:{found.st_ino}")
 
     def stands(self, other: "Look | None") -> bool:
         """Whether nothing touched the file between the two looks."""
@@ -136,9 +141,6 @@ class Changes:
 
     told: list[Change] = field(default_factory=list)
     silent: list[Change] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.told or self.silent)
 
 
 def compare(known: Mapping[bytes, Look | None], seen: Mapping[bytes, Look | None], *, moves: bool) -> Changes:
@@ -247,7 +249,9 @@ def data_of(root: bytes, change: Change) -> dict[str, Any]:
 
 
 def moment(nanoseconds: int) -> str | None:
+    if not LEAST < nanoseconds < MOST:
+        return None
     try:
-        return datetime.fromtimestamp(nanoseconds / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return rfc3339(datetime.fromtimestamp(nanoseconds / 1e9, UTC))
     except (OverflowError, ValueError, OSError):
         return None  # a file may carry any time
