@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from project.lib.text import is_storable
-from triggers.envelope import Arrival, key_of
+from triggers.envelope import INNER, Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.reading import clean, media_type, read_body, read_exactly
 
@@ -18,7 +18,6 @@ STRUCTURED, BATCH = "application/cloudevents+json", "application/cloudevents-bat
 LONGEST = {"id": 512, "source": 512, "type": 255, "subject": 512, "datacontenttype": 200, "dataschema": 512}
 EXTENSIONS = {"idempotencykey": 512, "traceparent": 200, "correlationid": 255}
 SEVERITIES = ("info", "warning", "error", "critical")
-INNER = ("/approvals", "/nightdesk")  # only the desk itself may speak in these names
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 MOST = 1000  # events of one batch
 

@@ -11,6 +11,7 @@ from project.lib.faults import first_fault
 from project.lib.live import changed
 from project.lib.problem import Problem
 from triggers import registry
+from triggers.envelope import INNER
 from triggers.errors import BadFilter, NotValid, NotYet, SlugTaken, Stale
 from triggers.limits import read_limits
 from triggers.matching import compile_filter, compile_pattern
@@ -23,7 +24,6 @@ from triggers.sources.verify import catalogue
 if TYPE_CHECKING:
     from project.people.models import User
 
-INNER = ("/approvals", "/nightdesk", "*")  # what a trigger may listen to beside the sources
 OWN_ADDRESSES = ("new",)  # the address of the empty form: a row of that name would hide its own page
 MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
 SHORTEST_SECRET = 8  # characters
@@ -164,7 +164,7 @@ def change_trigger(
 
 def checked_trigger(fields: dict[str, Any]) -> dict[str, Any]:
     source = Source.objects.kept().filter(slug=fields["source"]).first()
-    if source is None and fields["source"] not in INNER:
+    if source is None and fields["source"] not in (*INNER, "*"):
         raise NotValid(f"There is no source `{fields['source']}`.", field="source")
     if "type_pattern" in fields:
         fields["type_pattern"] = named("type_pattern", compile_pattern, fields["type_pattern"])

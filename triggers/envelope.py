@@ -7,6 +7,7 @@ from typing import Any
 
 UNREAD = object()  # nobody has parsed the data yet
 LONGEST_KEY = 512  # characters; a longer key is claimed as its hash
+INNER = ("/approvals", "/nightdesk")  # sources without a row: only the desk itself speaks in these names
 
 
 @dataclass(slots=True)

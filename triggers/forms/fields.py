@@ -12,7 +12,7 @@ SLUG_HELP = "Short name in addresses: a-z, 0-9, - and _. It cannot be changed la
 
 
 class ShortNameField(forms.RegexField):
-    """A slug of lower-case letters, digits, `-` and `_`; `new` is the address of the empty form."""
+    """A slug of lower-case letters, digits, `-` and `_`."""
 
     widget = forms.TextInput(attrs={"class": "mono", "spellcheck": "false", "autocapitalize": "off"})
 
@@ -20,12 +20,6 @@ class ShortNameField(forms.RegexField):
         plain = {"label": "Short name", "max_length": 64, "help_text": SLUG_HELP}
         said = {"invalid": "A short name is made of a-z, 0-9, - and _."}
         super().__init__(SLUG, error_messages=said, **{**plain, **named})
-
-    def clean(self, value: Any) -> Any:
-        slug = super().clean(value)
-        if slug == "new":
-            raise forms.ValidationError("“new” is taken by the desk itself.")
-        return slug
 
 
 class LinesField(forms.CharField):

@@ -5,17 +5,14 @@ from typing import Any
 from django import forms
 
 from triggers import registry
+from triggers.envelope import INNER
 from triggers.forms.fields import DeskForm, ObjectField, ShortNameField
 from triggers.forms.source import KINDS
 from triggers.models import Source, Trigger
 from triggers.models.trigger import DEFAULT_LIMITS
 
 MAKE = "new:"  # before the kind of a source that is made with the trigger
-INNER = (
-    ("/approvals", "/approvals: what people decided"),
-    ("/nightdesk", "/nightdesk: what the desk says of itself"),
-    ("*", "* every source"),
-)
+INSIDE = {"/approvals": "what people decided", "/nightdesk": "what the desk says of itself"}
 BUSY = (
     ("none", "Start another run beside it"),
     ("skip", "Skip the event: one run at a time, waiting runs do not count"),
@@ -26,7 +23,7 @@ BUSY = (
 class TriggerForm(DeskForm):
     """Everything of a trigger but its switch; `version` is what was read."""
 
-    places = {"limits": "timeout", "concurrency": "busy", "type_pattern": "type_pattern"}
+    places = {"limits": "timeout", "concurrency": "busy"}
 
     source = forms.ChoiceField(label="Source")
     type_pattern = forms.CharField(
@@ -146,7 +143,8 @@ def source_choices() -> list[tuple[str, list[tuple[str, str]]]]:
     rows = Source.objects.kept().order_by("slug").values_list("slug", "name")
     there = [(slug, f"{slug}: {name}" if name and name != slug else slug) for slug, name in rows]
     fresh = [(f"{MAKE}{kind}", f"A new source: {look[1]}") for kind, look in KINDS.items()]
-    return [("There already", there), ("Made here", fresh), ("Inside the desk", list(INNER))]
+    inside = [*((name, f"{name}: {INSIDE[name]}") for name in INNER), ("*", "* every source")]
+    return [("There already", there), ("Made here", fresh), ("Inside the desk", inside)]
 
 
 def handler_choices() -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import redrive, schemas
+from triggers.envelope import INNER
 from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
 from triggers.models.event import EventQuerySet
 from triggers.views.lists import Filters, as_table, found_by, list_page, listing
@@ -73,7 +74,7 @@ def any_of(conditions: Any) -> Q:
 
 
 def source_names() -> list[str]:
-    return [*Source.objects.kept().order_by("slug").values_list("slug", flat=True), "/approvals", "/nightdesk"]
+    return [*Source.objects.kept().order_by("slug").values_list("slug", flat=True), *INNER]
 
 
 def story_of(event: Event) -> str:
