@@ -14,8 +14,6 @@ TYPED = forms.TextInput(attrs=MONO)  # Django copies it for each field
 class SourceForm(DeskForm):
     """What every kind has; `version` is what was read."""
 
-    places = {"cron": "cron", "every": "every", "at": "at", "timezone": "timezone"}
-
     name = forms.CharField(label="Name", max_length=200, required=False)
     slug = ShortNameField()
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)

@@ -60,9 +60,7 @@ def is_ping(scheme: Mapping[str, Any], headers: Mapping[str, str], data: Any) ->
     return bool(value == rule["equals"])
 
 
-def arrivals_of(
-    source: Source, body: bytes, headers: dict[str, str], *, remote: str = "", now: datetime | None = None
-) -> list[Arrival]:
+def arrivals_of(source: Source, body: bytes, headers: dict[str, str], *, remote: str = "") -> list[Arrival]:
     """The events of one verified delivery; none for a ping. `body` is expanded, `headers` has lower-case names.
 
     Raises BadDelivery with the code people see."""
