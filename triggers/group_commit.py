@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
 from triggers import ingest, store
 from triggers.dialect import Cursor, Dialect, Postgres, marks
@@ -85,7 +85,7 @@ class SqliteWriter(Writer):
                 store.write(db, members, version)
                 cursor.execute("COMMIT")
             except BaseException:
-                if cursor.connection.in_transaction:
+                if cursor.connection.in_transaction:  # so it was not committed: SQLite says so for certain
                     cursor.execute("ROLLBACK")
                 raise
         try:
@@ -120,8 +120,15 @@ class PostgresWriter(Writer):
 
     def commit(self, members: Sequence[Member], version: int) -> None:
         connection.close_if_unusable_or_obsolete()
-        with transaction.atomic(), bound_there() as cursor:
-            store.write(Postgres(cursor), members, version)
+        written = False
+        try:
+            with transaction.atomic(), bound_there() as cursor:
+                store.write(Postgres(cursor), members, version)
+                written = True
+        except (InterfaceError, OperationalError) as error:
+            if written:  # the line was cut during COMMIT: the server may have heard it
+                raise Unconfirmed(str(error)) from error
+            raise
         try:
             with bound_there() as cursor:
                 read_back(Postgres(cursor), members)

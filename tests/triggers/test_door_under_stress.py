@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from tests import builders
 from tests.deliveries import Answered, deliver, github, send
@@ -210,6 +211,36 @@ def test_a_database_that_is_away_is_503_with_a_time_and_then_it_goes_on(monkeypa
     assert [answer.status for answer in answers] == [202, *[503] * 6, 202]
     assert answers[1].headers["retry-after"] == "5"
     assert Event.objects.count() == 2
+
+
+@pytest.mark.postgres
+def test_a_commit_whose_answer_was_cut_off_is_written_by_nobody_else(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has heard COMMIT, the line breaks, and the next connection works: three deliveries stay three."""
+    commits: list[int] = []
+    real = BaseDatabaseWrapper.commit
+
+    def cut_off(self: BaseDatabaseWrapper) -> None:
+        real(self)
+        commits.append(1)
+        if len(commits) == 1:
+            raise OperationalError("server closed the connection unexpectedly")
+
+    async def work(door: Door) -> list[object]:
+        group = GroupCommit(writer_for(connection.settings_dict, connection.vendor))
+        known = await asyncio.to_thread(in_thread, routing.table)
+        batch = [member(source, name) for name in "abc"]
+        for one in batch:
+            one.arrival.keys = []  # a sender without ids: nothing else would make a second time harmless
+        monkeypatch.setattr(BaseDatabaseWrapper, "commit", cut_off)
+        told = await asyncio.gather(*(group.write([one], known) for one in batch), return_exceptions=True)
+        await group.writer.close()
+        return list(told)
+
+    told = held(work)
+    assert all(isinstance(one, QueueFull) for one in told)
+    assert sorted(Event.objects.values_list("ce_id", flat=True)) == ["a", "b", "c"]
 
 
 @pytest.mark.postgres
