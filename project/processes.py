@@ -9,6 +9,7 @@ from django.conf import settings
 from project import backends, valkey
 from project.supervise import Child
 
+PLAN = "processes.json"  # in DATA_DIR: the processes of the last `up`, as its supervisor reads them
 NAMES = ("valkey", "web", "worker", "desk", "beat", "listen")
 DESK_SLOTS = 2  # so that a slow delivery does not hold up tick
 PYTHON = [sys.executable]

@@ -4,6 +4,7 @@ import base64
 import fcntl
 import hmac
 import json
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from django.conf import settings
 from django.db.models import Max
 
 from project.lib.crypto import Unreadable
+from project.processes import PLAN
 from project.sample_bodies import SAMPLES, Sample
 from triggers.models import Event, Source, Watch
 from triggers.sources.verify import key_bytes, signed_bytes
@@ -115,7 +117,9 @@ def post(url: str, headers: dict[str, str], body: bytes) -> httpx.Response:
     try:
         return httpx.post(url, content=body, headers=headers, timeout=TIMEOUT, trust_env=False)
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise NotSent(f"no desk answers at {url}; start it with: make up") from error
+        raise NotSent(
+            f"no desk answers at {url}; start it with: make up (one on another port: PORT=… make ring)"
+        ) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise NotSent(f"{url}: {error or type(error).__name__}") from error
 
@@ -134,9 +138,31 @@ def read(answer: httpx.Response, base_url: str) -> Sent:
 
 
 def own_address() -> str:
-    """How this machine reaches its own desk; BASE_URL may lead around the world and through a proxy."""
+    """How this machine reaches its own desk; BASE_URL may lead around the world and through a proxy.
+
+    The desk that `up` started here is asked first: it may have got another PORT than this shell."""
+    return running_address() or set_address()
+
+
+def running_address() -> str:
+    """Where the web process of the last `up` listens; empty when nobody answers there (any more)."""
+    try:
+        plan = json.loads((settings.DATA_DIR / PLAN).read_text())
+        ready = next(child["ready"] for child in plan["children"] if child["name"] == "web")
+        host, port = ready.removeprefix("tcp:").rsplit(":", 1)
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except (OSError, ValueError, LookupError, StopIteration):
+        return ""
+    return address(host, port)
+
+
+def set_address() -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.HOST, settings.HOST)
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}"
+    return address(host, settings.PORT)
+
+
+def address(host: str, port: int | str) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def next_number() -> int:

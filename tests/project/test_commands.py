@@ -1,12 +1,14 @@
 """Commands print what they promise and refuse in one line."""
 
+import json
 import re
+import socket
 import time
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from project import samples, tour
+from project import processes, samples, tour
 from project.management.commands import listen
 from project.people.models import ApiToken, User
 from triggers.ingest import ingest
@@ -96,6 +98,19 @@ def test_a_ring_that_reaches_nobody_says_why(db, given, words):
     tour.first_start(bare=False)
     with pytest.raises(CommandError, match=re.escape(words)):
         call_command("ring", given.get("name", "github-issue"), **{k: v for k, v in given.items() if k != "name"})
+
+
+def test_a_ring_finds_the_desk_that_runs_here_on_a_port_of_its_own(settings):
+    settings.PORT = 9
+    assert samples.own_address() == "http://127.0.0.1:9"
+    with socket.create_server(("127.0.0.1", 0)) as desk:
+        port = desk.getsockname()[1]
+        web = {"name": "web", "ready": f"tcp:127.0.0.1:{port}"}
+        plan = settings.DATA_DIR / processes.PLAN
+        plan.write_text(json.dumps({"children": [{"name": "valkey", "ready": "unix:/x"}, web]}))
+        assert samples.own_address() == f"http://127.0.0.1:{port}"
+    assert samples.own_address() == "http://127.0.0.1:9", "that desk is closed"
+    plan.unlink()
 
 
 def test_a_desk_without_the_source_says_so(db):

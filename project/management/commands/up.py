@@ -67,7 +67,7 @@ def start(names: list[str], workers: int) -> None:
         raise CommandError(str(missing)) from missing
     welcome = f"\n  Nightdesk is open at {settings.BASE_URL}   (Ctrl-C closes it)\n" if "web" in names else ""
     os.chdir(settings.BASE_DIR)
-    become(children, welcome=welcome, plan=settings.DATA_DIR / "processes.json", as_json=form == "json")
+    become(children, welcome=welcome, plan=settings.DATA_DIR / processes.PLAN, as_json=form == "json")
 
 
 @contextlib.contextmanager
