@@ -177,6 +177,11 @@ def test_a_decimal_is_stored_as_exactly_as_it_was_typed(typed, stored):
         ({"config-tone": "grey"}, "tone", "not one of"),
         ({"config-extra": "{"}, "extra", "not JSON"),
         ({"config-extra": '{"a": "b"}'}, "extra", "a: "),
+        ({"config-extra": '{"a": NaN}'}, "extra", "NaN is not JSON"),
+        ({"config-extra": '{"a": 1e999}'}, "extra", "too large"),
+        ({"config-extra": '{"\\ud800": 1}'}, "extra", "half a surrogate pair"),
+        ({"config-extra": '{"\\u0000": 1}'}, "extra", "NUL"),
+        ({"config-extra": "[" * 5000}, "extra", "not JSON"),
         ({"config-times": "3"}, "__all__", "only when it is loud"),
     ],
 )

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from project.lib.faults import faults
-from triggers.forms.fields import DeskForm, LinesField
+from triggers.forms.fields import DeskForm, LinesField, read_json
 
 PLAIN = {"spellcheck": "false", "autocapitalize": "off"}
 EXACT_TO = 2**53  # whole numbers below it are the same in every reader of JSON
@@ -105,12 +105,7 @@ class JsonField(forms.CharField):
 
     def to_python(self, value: Any) -> Any:
         text = str(value or "").strip()
-        if not text:
-            return None
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise forms.ValidationError(f"This is not JSON: {error}") from error
+        return read_json(text) if text else None
 
 
 FIELDS: dict[Any, Callable[..., forms.Field]] = {

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 
+from project.lib import strict_json
 from project.lib.problem import Problem
 
 SLUG = r"^[a-z0-9][a-z0-9_-]*$"
@@ -48,13 +49,18 @@ class ObjectField(forms.CharField):
         text = str(value or "").strip()
         if not text:
             return {}
-        try:
-            read = json.loads(text)
-        except ValueError as error:
-            raise forms.ValidationError(f"This is not JSON: {error}") from error
+        read = read_json(text)
         if not isinstance(read, dict):
             raise forms.ValidationError("This must be a JSON object: { … }")
         return read
+
+
+def read_json(text: str) -> Any:
+    """What was typed as JSON; nothing passes that no database could keep."""
+    try:
+        return strict_json.loads(text.encode("utf-8", "surrogatepass"))
+    except strict_json.NotParsable as refused:
+        raise forms.ValidationError(refused.detail.replace("The body", "This", 1)) from refused
 
 
 class DeskForm(forms.Form):
