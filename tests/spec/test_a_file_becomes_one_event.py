@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from django.db import DataError
 
 from tests.conftest import until
 from tests.files import Listening, file_source, listening, told
@@ -298,6 +299,45 @@ def test_links_pipes_and_devices_are_never_opened(inbox: Path, source: Source, t
         os.mkfifo(inbox / "pipe")
         (inbox / "real.txt").write_text("real")
         assert desk.look() == [("created", "real.txt")]
+
+
+def test_a_file_of_the_far_future_is_told_and_stops_no_other(inbox: Path, source: Source) -> None:
+    with listening(source) as desk:
+        desk.look()
+        (inbox / "far.txt").write_text("far")
+        os.utime(inbox / "far.txt", (10_413_792_000, 10_413_792_000))  # the year 2300
+        desk.look()
+        (inbox / "near.txt").write_text("near")
+        assert set(desk.look()) == {("created", "far.txt"), ("created", "near.txt")}
+        assert Watch.objects.get().status == "watching"
+    assert Event.objects.get(subject="far.txt").data["mtime"] is None, "no wrong one is told"
+
+
+@pytest.mark.parametrize("fault", [OverflowError("too large"), RuntimeError("no thread"), ValueError(), DataError()])
+def test_what_nobody_foresaw_is_said_and_tried_again(
+    inbox: Path, source: Source, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def broken(*given: Any) -> Any:
+        raise fault
+
+    with listening(source) as desk:
+        desk.look()
+        (inbox / "a.txt").write_text("a")
+        with monkeypatch.context() as patched:
+            patched.setattr(snapshot, "ingest", broken)
+            assert desk.look() == []
+        row = Watch.objects.get()
+        assert (row.status, type(fault).__name__ in row.detail) == ("failed", True)
+        assert desk.look() == [("created", "a.txt")]
+        assert Watch.objects.get().status == "watching"
+
+
+def test_a_folder_whose_name_is_no_text_is_said_to_be_missing(inbox: Path) -> None:
+    odd = os.fsencode(inbox) + b"/\xff"
+    (inbox / "link").symlink_to(os.fsdecode(odd))
+    with listening(file_source("odd", inbox / "link", mode="polling")) as desk:
+        desk.look()
+    assert (Watch.objects.get().status, r"\xff is not there" in Watch.objects.get().detail) == ("missing", True)
 
 
 def test_a_root_that_leads_elsewhere_today_is_not_followed(inbox: Path, tmp_path: Path, settings: LazySettings) -> None:

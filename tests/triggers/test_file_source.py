@@ -169,6 +169,9 @@ def test_a_thread_that_dies_is_started_again(root: Path, kept: keeper.Keeper, mo
     dead = kept.kept[source.pk].listener
     dead.stop()
     dead.join(10)
+    Watch.objects.update(status="watching")  # as it was last noted
+    kept.look()
+    assert (Watch.objects.get().status, "died" in Watch.objects.get().detail) == ("failed", True)
     until(lambda: kept.look() or kept.kept[source.pk].listener is not dead)
     until(lambda: Watch.objects.filter(status="watching").exists())
     assert kept.kept[source.pk].deaths == 1

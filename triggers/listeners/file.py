@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db import DatabaseError, close_old_connections, connection
+from django.db import DatabaseError, DataError, close_old_connections, connection
 
 from project.lib import clock, live
 from project.lib.problem import Problem
@@ -41,6 +41,7 @@ SIGN = 10.0  # seconds between two signs of life
 RETRY = 60.0  # seconds until hints are asked for again
 MOST_POLLED = 10_000  # files
 PAUSES = (1, 2, 5, 10, 30)  # seconds after a turn that failed; the last one repeats
+UNFORESEEN = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, DataError)  # what no file may end
 
 
 class Trouble(Exception):
@@ -109,6 +110,12 @@ class FileListener(threading.Thread):
                 self.let_go()
                 self.failures += 1
                 self.note(Watch.FAILED, getattr(fault, "detail", str(fault)))
+            except UNFORESEEN as fault:
+                self.let_go()
+                self.failures += 1
+                logger.exception("Source %s: a look at the files failed", self.source.slug)
+                said = f"{type(fault).__name__}: {fault}".strip()
+                self.note(Watch.FAILED, f"Looking at the files failed ({said}); it is tried again, the log has more.")
         except DatabaseError as error:
             self.let_go()
             self.failures += 1
@@ -326,6 +333,7 @@ class FileListener(threading.Thread):
 
     def note(self, status: str, detail: str) -> None:
         """Write how it goes when that changed, and a sign of life now and then."""
+        detail = text_of(os.fsencode(detail))  # it may name a path of any bytes
         now, noted = time.monotonic(), (status, self.mode, detail)
         if self.stopped.is_set() or (noted == self.noted and now < self.next_sign and not self.recovered):
             return

@@ -4,6 +4,7 @@ import logging
 import time
 from dataclasses import dataclass
 
+from project.lib import clock, live
 from triggers.errors import NotValid
 from triggers.listeners.file import FileListener
 from triggers.models import ConfigVersion, Source, Watch
@@ -59,8 +60,7 @@ class Keeper:
             listener = FileListener(source)
         except NotValid as refused:
             logger.error("Source %s cannot be listened to: %s", source.slug, refused.detail)
-            told = {"status": Watch.FAILED, "detail": refused.detail}
-            Watch.objects.update_or_create(source=source, defaults=told)
+            self.note_failed(source, refused.detail)
             return
         self.kept[source.pk] = Kept(source, listener, time.monotonic(), deaths)
         listener.start()
@@ -77,8 +77,15 @@ class Keeper:
             pause = BACKOFF[min(one.deaths, len(BACKOFF)) - 1]
             one.again_at = now + pause
             logger.error("The listener of source %s died; starting it again in %s s", one.source.slug, pause)
+            self.note_failed(one.source, "Its listener died and is started again; the log says of what.")
         elif now >= one.again_at:
             self.begin(one.source, deaths=one.deaths)
+
+    def note_failed(self, source: Source, detail: str) -> None:
+        """Say on the source's page, and so in the desk's health, that nobody listens and why."""
+        told = {"status": Watch.FAILED, "detail": detail, "since": clock.now()}
+        Watch.objects.update_or_create(source=source, defaults=told)
+        live.changed("sources", id=source.slug)
 
     def stop(self) -> None:
         """End all threads; returns when they are gone, or after a few seconds without them."""
