@@ -92,13 +92,8 @@ class Card:
 
     @cached_property
     def preview(self) -> list[dict[str, str]]:
-        """`[{label, text, form}]` by the kind's own code; empty when the kind is unknown or does not fit any more."""
-        if self.kind is None:
-            return []
-        try:
-            return self.kind.preview(self.kind.read(self.action.arguments))
-        except NotValid:
-            return []
+        """`[{label, text, form}]` by the kind's own code; empty when the kind is unknown or finds no words for it."""
+        return self.kind.summary(self.action.arguments) if self.kind else []
 
     @cached_property
     def answer_form(self) -> Form | None:

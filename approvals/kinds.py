@@ -16,6 +16,7 @@ from project.lib.faults import first_fault
 CALL_TIMEOUT = timedelta(seconds=30)
 RESEND_WINDOW = timedelta(hours=24)  # how long far sides usually remember an idempotency key
 TITLE_LENGTH = 120
+NO_WORDS = (NotValid, ValueError, TypeError, LookupError)  # one action that cannot be told must not hide all others
 
 Result = dict[str, Any]
 
@@ -92,8 +93,19 @@ class Kind:
 
     def headline(self, arguments: Any) -> str:
         """One line for lists and cards; line breaks and control characters do not survive it."""
-        line = " ".join("".join(c if c.isprintable() else " " for c in self.title(arguments)).split())
+        try:
+            title = self.title(arguments)
+        except NO_WORDS:
+            title = self.name
+        line = " ".join("".join(c if c.isprintable() else " " for c in title).split())
         return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…"
+
+    def summary(self, arguments: dict[str, Any]) -> list[dict[str, str]]:
+        """The preview of stored arguments; empty when no code finds words for them, and people read the payload."""
+        try:
+            return self.preview(self.read(arguments))
+        except NO_WORDS:
+            return []
 
 
 KINDS: dict[str, Kind] = {}

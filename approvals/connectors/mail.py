@@ -30,6 +30,7 @@ def bare(text: str) -> str:
     try:
         is_address(text)
         Address(addr_spec=text.encode("ascii", "replace").decode())
+        in_ascii(text)
     except (ValidationError, ValueError):
         raise ValueError("must be a bare address like ann@example.org") from None
     if not text.partition("@")[0].isascii():

@@ -72,6 +72,8 @@ def test_a_body_of_any_letters_arrives_as_it_was_shown(box):
         ("to", [f"a{n}@example.org" for n in range(51)]),
         ("to", ["änn@example.org"]),
         ("cc", ["a@b@c"]),
+        ("cc", ["x@" + "ü" * 58 + ".de"]),
+        ("reply_to", "x@" + "ü" * 58 + ".de"),
         ("reply_to", "x\r\ny@example.org"),
         ("subject", "Night\r\nBcc: eve@evil.example"),
         ("subject", "Night\u2028more"),
