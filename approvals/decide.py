@@ -81,7 +81,7 @@ def decide(
 
     Refuses, in this order: NotReviewer, SelfApproval, StepUpRequired, AlreadyDecided or AlreadySaid, ExpiredAlready,
     Changed, ReasonRequired or NotValid. `proof` takes the proof of who it is that the edge has; only high asks for it,
-    and a refusal that follows gives it back."""
+    and a refusal that follows gives it back. A stored text that is not what was shown is told before any proof."""
     with transaction.atomic():
         held = lock(action.pk)
         now = clock.now()
@@ -92,10 +92,10 @@ def decide(
         if again is not None:
             return said(again, held, is_new=False)
         high = held.tier == Tier.HIGH
-        if high and not proof():
-            raise StepUpRequired
         if held.status == Status.AWAITING and not held.is_intact:
             refreeze(held)
+        elif high and not proof():
+            raise StepUpRequired
         else:
             check_row(held, by, now, digest, revision)
             reason = check_words(held, verdict, reason, arguments, answer)

@@ -1,12 +1,14 @@
 """People decide on exactly what they saw, and every page says what really happened to their click."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.test import Client
 
 from approvals.cards import card_of
+from approvals.kinds import KINDS
 from approvals.models import Action, PracticeItem
 from project.lib import clock
 from project.people import roles
@@ -158,6 +160,15 @@ class TestHigh:
         other = builders.action("github.merge", by=ann, tier="high", run=builders.run())
         assert say(ben_reads, other, reason="this too").url.startswith("/step-up")
 
+    def test_a_text_that_was_changed_uses_no_sign_in_up(self, merge, ben_reads):
+        ben_reads.post("/step-up", {"password": PASSWORD, "next": "/"})
+        Action.objects.filter(pk=merge.pk).update(canonical=merge.canonical.replace("typo", "tipo"))
+        assert say(ben_reads, merge, reason="tests are green").status_code == 412
+        merge.refresh_from_db()
+        assert say(ben_reads, merge, reason="tests are green").status_code == 302
+        merge.refresh_from_db()
+        assert merge.status == "approved"
+
     def test_has_no_key_for_yes(self, merge, ben_reads):
         ben_reads.post("/step-up", {"password": PASSWORD, "next": "/"})
         page = ben_reads.get(f"/actions/{merge.pk}").content.decode()
@@ -225,6 +236,23 @@ def test_a_text_that_was_changed_behind_our_back_cannot_be_approved(asked, ben_r
     assert say(ben_reads, asked).status_code == 412
     asked.refresh_from_db()
     assert asked.status == "awaiting"
+
+
+@pytest.mark.parametrize("trouble", [ValueError, KeyError, TypeError])
+def test_one_that_cannot_be_told_in_words_takes_no_list_down(trouble, asked, ben_reads, with_token, ben, monkeypatch):
+    def preview(arguments):
+        raise trouble("no words")
+
+    monkeypatch.setitem(KINDS, "email.send", replace(KINDS["email.send"], preview=preview, title=preview))
+    mail = {"to": ["ann@example.org"], "subject": "Night", "body": "All is well."}
+    odd = builders.action("email.send", run=builders.run(), arguments=mail, title="A mail")
+    for address in ("/approvals", f"/approvals?sel={odd.pk}", "/actions", f"/actions/{odd.pk}"):
+        assert ben_reads.get(address).status_code == 200
+    told = text_of(ben_reads.get(f"/actions/{odd.pk}"))
+    assert "No summary for this action. Read the exact payload below." in told
+    assert "ann@example.org" in told
+    assert with_token(ben, "read", "decide").get(f"/api/v1/actions/{odd.pk}").json()["preview"] == []
+    assert KINDS["email.send"].headline(KINDS["email.send"].read(mail)) == "email.send"
 
 
 def test_what_speaks_against_it_is_read_first(asked, ben):
