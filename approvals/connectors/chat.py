@@ -8,6 +8,7 @@ is left to a person. All three answer 200 also when they refuse; what counts is 
 import base64
 import hashlib
 import hmac
+import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -41,7 +42,7 @@ class FeishuPost(Arguments):
     @field_validator("text")
     @classmethod
     def calls_nobody(cls, text: str) -> str:
-        if "<at " in text.lower():
+        if re.search(r"<\s*at\b", text, re.IGNORECASE):
             raise ValueError("`<at …>` would call people by name")
         return fitting(text, "feishu")
 

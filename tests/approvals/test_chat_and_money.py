@@ -121,7 +121,15 @@ class TestFeishuAndWecom:
 
     @pytest.mark.parametrize(
         ("system", "text"),
-        [("feishu", '<at user_id="all">'), ("feishu", "夜" * 6001), ("wecom", "夜" * 683), ("wecom", "")],
+        [
+            ("feishu", '<at user_id="all">'),
+            ("feishu", '<at\tuser_id="all">'),
+            ("feishu", '<at\nuser_id="all">'),
+            ("feishu", '< AT user_id="all">'),
+            ("feishu", "夜" * 6001),
+            ("wecom", "夜" * 683),
+            ("wecom", ""),
+        ],
     )
     def test_what_they_would_cut_or_call_out_is_refused_before(self, system, text):
         with pytest.raises(NotValid):
