@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI, Schema, Status
 from ninja.errors import HttpError, ValidationError
@@ -19,7 +19,7 @@ from approvals.api import router as approvals_router
 from project.lib import stream, strict_json
 from project.lib.faults import read_faults
 from project.lib.problem import Problem
-from project.lib.schema import NotFound, Rfc3339Encoder
+from project.lib.schema import NotFound, answer
 from project.lib.states import IllegalMove
 from project.people import doors
 from project.people.auth import SIGNED_IN, Forbidden, NotSignedIn, caller
@@ -144,18 +144,6 @@ def step_up(request: HttpRequest, body: StepUpIn) -> Any:
         raise NotConfirmed
     doors.step_up(request)
     return Status(204, None)
-
-
-def answer(problem: Problem, **more: Any) -> HttpResponse:
-    body = {**problem.body(), **more}
-    headers = {"WWW-Authenticate": 'Bearer realm="nightdesk"'} if problem.http == 401 else None
-    return JsonResponse(
-        body,
-        encoder=Rfc3339Encoder,
-        status=problem.http,
-        content_type="application/problem+json",
-        headers=headers,
-    )
 
 
 @api.exception_handler(Problem)

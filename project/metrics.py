@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from django.db.models import Count
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -20,6 +20,8 @@ from approvals.models import Action
 from project import metrics_rows
 from project.health import is_local, listeners, may_read
 from project.lib import clock
+from project.lib.schema import answer
+from project.people.auth import NotSignedIn
 from triggers.models import DeadLetter, Pulse, Run
 from triggers.models.run import CLAIMABLE
 from triggers.tallies import LADDERS, SLOW, SUM, Key
@@ -53,9 +55,7 @@ HISTOGRAMS = {
 def page(request: HttpRequest) -> HttpResponse:
     """200 with the numbers; who is neither here nor holds a token reads 401."""
     if not (is_local(request) or may_read(request)):
-        body = {"type": "/problems/not_signed_in", "title": "Send a token with the scope read.", "status": 401}
-        headers = {"WWW-Authenticate": "Bearer"}
-        return JsonResponse({**body, "code": "not_signed_in"}, status=401, headers=headers)
+        return answer(NotSignedIn("Send a token with the scope read."))
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Desk())
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -1,9 +1,10 @@
-"""Types that every schema of the API uses."""
+"""Types that every schema of the API uses, and how a refusal is answered."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from django.core.serializers.json import DjangoJSONEncoder
+from django.http import HttpResponse, JsonResponse
 from pydantic import PlainSerializer, WithJsonSchema
 
 from project.lib.problem import Problem
@@ -29,3 +30,15 @@ class Rfc3339Encoder(DjangoJSONEncoder):
 
     def default(self, o: Any) -> Any:
         return rfc3339(o) if isinstance(o, datetime) else super().default(o)
+
+
+def answer(problem: Problem, **more: Any) -> HttpResponse:
+    """A refusal as it goes out (RFC 9457)."""
+    headers = {"WWW-Authenticate": 'Bearer realm="nightdesk"'} if problem.http == 401 else None
+    return JsonResponse(
+        {**problem.body(), **more},
+        encoder=Rfc3339Encoder,
+        status=problem.http,
+        content_type="application/problem+json",
+        headers=headers,
+    )

@@ -50,7 +50,10 @@ def test_every_number_stands_in_the_docs_by_its_name():
 
 def test_who_is_not_on_this_machine_sends_a_token_that_may_read(ann, with_token):
     far = {"REMOTE_ADDR": "203.0.113.9"}
-    assert Client().get("/metrics", **far).status_code == 401
+    refused = Client().get("/metrics", **far)
+    assert (refused.status_code, refused.json()["code"]) == (401, "not_signed_in")
+    assert refused["Content-Type"] == "application/problem+json"
+    assert refused["WWW-Authenticate"].startswith("Bearer")
     assert Client().get("/metrics", headers={"x-forwarded-for": "203.0.113.9"}).status_code == 401
     assert with_token(ann, "ingest").get("/metrics", **far).status_code == 401
     assert with_token(ann, "read").get("/metrics", **far).status_code == 200
