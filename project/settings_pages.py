@@ -12,7 +12,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from project.checks import DEPLOY, Question
 from project.checks_live import LIVE
-from project.lib import clock
 from project.people import doors
 from project.people.doors import who
 from project.people.forms import MEANINGS, MeForm, TokenForm
@@ -43,7 +42,7 @@ def keep(user: User, told: dict[str, Any]) -> None:
     fields |= {name: told[name] for name in ("email", "time_zone", "theme") if told[name] != getattr(user, name)}
     if fields:
         with transaction.atomic():
-            User.objects.filter(pk=user.pk).update(**fields)
+            user.change(**fields)
             Audit.write("change", user, by=user, fields=sorted(fields))
 
 
@@ -97,7 +96,7 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     user = who(request)
     row = get_object_or_404(visible_to(user), pk=pk)
     with transaction.atomic():
-        if ApiToken.objects.filter(pk=row.pk, revoked_at=None).update(revoked_at=clock.now()):
+        if row.revoke():
             Audit.write("revoke", row, by=user, name=row.name)
     messages.success(request, f"{row.name} is revoked: it opens nothing any more.")
     return redirect("tokens")

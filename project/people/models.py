@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from datetime import timedelta
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
@@ -30,6 +31,10 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
+
+    def change(self, **fields: Any) -> None:
+        """Write these fields and no others: what another page wrote meanwhile stays."""
+        User.objects.filter(pk=self.pk).update(**fields)
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
@@ -73,6 +78,10 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (…{self.hint})"
+
+    def revoke(self) -> bool:
+        """Out of use at once and for good; False when somebody had done it."""
+        return bool(ApiToken.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=clock.now()))
 
 
 class ProofQuerySet(models.QuerySet["Proof"]):
