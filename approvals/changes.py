@@ -1,15 +1,14 @@
 """What an edit changed, argument by argument, as people read it. Pure."""
 
-import difflib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from project.lib.jsontext import line_difference
+
 ABSENT = object()
-MOST_LINES = 20_000  # of two values that are compared
 AROUND = 2  # unchanged lines shown around a changed one
-TONES = {"+": "add", "-": "del"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ def changes(before: Any, after: Any, label: str = "") -> Iterator[Change]:
             old, new = (value[at] if at < len(value) else ABSENT for value in (before, after))
             yield from changes(old, new, f"{label}[{at}]")
     elif type(before) is not type(after) or before != after:
-        yield Change(label, lines(said(before), said(after)))
+        yield Change(label, line_difference(said(before), said(after), around=AROUND))
 
 
 def said(value: Any) -> list[str]:
@@ -40,10 +39,3 @@ def said(value: Any) -> list[str]:
         return []
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
     return text.split("\n") if text else ["(empty)"]
-
-
-def lines(old: list[str], new: list[str]) -> list[tuple[str, str]]:
-    if len(old) + len(new) > MOST_LINES:
-        return [("same", " The two are too long to be compared here.")]
-    told = list(difflib.unified_diff(old, new, lineterm="", n=AROUND))[3:]  # without both names and the first place
-    return [("same", " …") if line.startswith("@@") else (TONES.get(line[:1], "same"), line) for line in told]

@@ -10,6 +10,7 @@ from project.lib.text import is_storable
 TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 OPENING, CLOSING = "[{", "]}"
 MOST_LINES = 20_000  # of two texts that are compared
+TONES = {"+": "add", "-": "del"}
 
 
 def pretty(text: str) -> str:
@@ -53,10 +54,13 @@ def is_same(before: str, after: str) -> bool:
 
 
 def difference(before: str, after: str) -> list[tuple[str, str]]:
-    """Lines of a unified diff of two JSON texts as (add | del | same, text); none when they say the same."""
-    old, new = pretty(before).splitlines(), pretty(after).splitlines()
+    """How the lines of two JSON texts differ; none when they say the same."""
+    return line_difference(pretty(before).splitlines(), pretty(after).splitlines(), around=3)
+
+
+def line_difference(old: list[str], new: list[str], *, around: int) -> list[tuple[str, str]]:
+    """Lines of a unified diff as (add | del | same, text), with `around` unchanged ones beside each that differs."""
     if len(old) + len(new) > MOST_LINES:
-        return [] if old == new else [("same", "The two are too long to be compared here.")]
-    tones = {"+": "add", "-": "del"}
-    lines = list(difflib.unified_diff(old, new, lineterm="", n=3))[2:]
-    return [(tones.get(line[:1], "same"), line) for line in lines]
+        return [] if old == new else [("same", " The two are too long to be compared here.")]
+    told = list(difflib.unified_diff(old, new, lineterm="", n=around))[3:]  # without both names and the first place
+    return [("same", " …") if line.startswith("@@") else (TONES.get(line[:1], "same"), line) for line in told]

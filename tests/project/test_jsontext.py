@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from project.lib.jsontext import difference, is_same, pretty, tokens_of
+from project.lib.jsontext import MOST_LINES, difference, is_same, line_difference, pretty, tokens_of
 
 TEXT = '{"id":3544790567247868102,"price":1.10,"tags":["a","b"],"none":[],"o":{},"deep":{"e":1E5}}'
 LAID_OUT = """{
@@ -69,3 +69,16 @@ def test_a_difference_names_the_lines():
     lines = difference(TEXT, TEXT.replace("1.10", "2"))
     assert [line for line in lines if line[0] != "same"] == [("del", '-  "price": 1.10,'), ("add", '+  "price": 2,')]
     assert difference(TEXT, LAID_OUT) == []
+
+
+def test_what_is_left_out_between_two_differences_is_marked():
+    old = [str(n) for n in range(9)]
+    told = line_difference(old, ["a", *old[1:-1], "b"], around=1)
+    assert told[:3] == [("del", "-0"), ("add", "+a"), ("same", " 1")]
+    assert told[3:] == [("same", " …"), ("same", " 7"), ("del", "-8"), ("add", "+b")]
+
+
+def test_two_that_are_too_long_are_said_to_be_so():
+    many = ["x"] * MOST_LINES
+    assert line_difference(many, many, around=1) == []
+    assert line_difference(many, ["y"], around=1) == [("same", " The two are too long to be compared here.")]
