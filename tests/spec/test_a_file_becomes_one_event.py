@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from django.conf import LazySettings
 from django.db import DataError
 
+from project.lib import clock
 from tests.conftest import until
 from tests.files import Listening, file_source, listening, told
 from triggers.ingest import ingest
@@ -220,6 +222,28 @@ def test_a_change_after_such_a_death_is_told_as_well(
         assert desk.look() == [("created", "a.txt"), ("modified", "a.txt")]
     digests = [event.data["sha256"] for event in Event.objects.order_by("pk")]
     assert digests[0] != digests[1]
+
+
+def test_a_name_that_was_forgotten_is_told_again_though_its_keys_are_held(
+    inbox: Path, source: Source, cut_short: Callable[[Listening], None]
+) -> None:
+    """The window was lowered: what went is forgotten by the new one, the keys stay for the old one."""
+    with listening(source) as desk:
+        desk.look()
+        (inbox / "a.txt").write_text("one")
+        desk.look()
+        (inbox / "a.txt").unlink()
+        assert desk.look() == [("created", "a.txt"), ("deleted", "a.txt")]
+    Source.objects.filter(pk=source.pk).update(dedupe_window=60)
+    WatchedFile.objects.update(gone_at=clock.now() - timedelta(minutes=2))
+    with listening(source) as desk:
+        desk.look()
+        assert not WatchedFile.objects.exists()
+        (inbox / "a.txt").write_text("one")
+        cut_short(desk)
+    with listening(source) as desk:
+        assert desk.look()[2:] == [("created", "a.txt")]
+        assert len(desk.look()) == 3
 
 
 def test_a_move_that_was_cut_short_is_told_as_a_move(

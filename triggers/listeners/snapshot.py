@@ -1,7 +1,7 @@
 """What a file source knows of its files, and the one place where a change of them becomes an event, once.
 
 A change is written into the file's row first, told after, and told again if that was cut short; the event's key names
-the file and its generation. So nothing is lost by a kill, and nothing doubled by it or by a second listener."""
+the row and its generation. So nothing is lost by a kill, and nothing doubled by it or by a second listener."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -129,7 +129,8 @@ class Snapshot:
                 WatchedFile.objects.filter(pk__in=numbers, generation=generation).update(untold="", came_from=b"")
 
     def arrival(self, row: WatchedFile) -> Arrival:
-        key = f"file:{self.source.pk}:{row.generation}:{row.key}"
+        # The row's own number is new when the name was forgotten and came again, however long its old keys are held.
+        key = f"file:{self.source.pk}:{row.pk}:{row.generation}"
         change = Change(row.untold, bytes(row.name), known_of(row).look, bytes(row.came_from))  # type: ignore[arg-type]
         return Arrival(
             source_id=self.source.pk,
