@@ -202,7 +202,12 @@ class GroupCommit:
             outcomes = self.commit(batch)
         except BaseException as error:  # each delivery raises it on the loop: nobody would hear it here
             outcomes = alike(batch, error)
-        batch[0].done.get_loop().call_soon_threadsafe(settle, outcomes)
+            raise
+        finally:
+            batch[0].done.get_loop().call_soon_threadsafe(settle, outcomes)
+            self.go_on()
+
+    def go_on(self) -> None:
         with self.lock:
             self.awake = bool(self.waiting)
         if self.awake:

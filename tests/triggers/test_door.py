@@ -277,7 +277,7 @@ def test_refusals_go_while_they_come_not_only_when_retention_looks(slug: str, mo
     monkeypatch.setattr(refused, "PRUNE_AFTER", 5)
     refused.stored.clear()
     deliver(*({**github(ISSUE, X_Hub_Signature_256="sha256=00"), "slug": slug} for _ in range(6)))
-    assert 2 <= Refusal.objects.count() <= 3  # the sixth may be there when the fifth looks, or come after
+    assert 2 <= Refusal.objects.count() < 6  # those stored while the fifth looks may be there or come after
 
 
 def test_of_addresses_nobody_has_only_the_newest_refusals_stay(monkeypatch: pytest.MonkeyPatch) -> None:
