@@ -40,12 +40,12 @@ def tokens_of(text: str) -> list[str]:
 
 
 def readable(token: str) -> str:
-    """A string with its letters instead of their escapes, as far as a page can say them."""
+    """A string with its letters instead of their escapes; one that no page can say is all escapes."""
     try:
         value = json.loads(token, strict=False)
     except ValueError:
         return token  # no string of JSON
-    return json.dumps(value, ensure_ascii=False) if is_storable(value) else token
+    return json.dumps(value, ensure_ascii=not is_storable(value))
 
 
 def is_same(before: str, after: str) -> bool:

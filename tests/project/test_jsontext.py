@@ -63,6 +63,7 @@ def test_a_string_with_an_escape_json_does_not_know_stays_as_it_is():
 def test_letters_are_read_and_what_no_page_can_say_stays_escaped():
     assert pretty(r'"\u4e2d\u6587"') == '"中文"'
     assert pretty(r'"\ud800"') == r'"\ud800"'
+    assert is_same('"\\u0000ü"', r'"\u0000\u00fc"'), "what no page can say is spelt in one way"
 
 
 def test_a_difference_names_the_lines():
