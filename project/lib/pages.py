@@ -1,7 +1,7 @@
 """Lists in pages by key: newest first, no row twice and none left out while others come and go."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from django.core.signing import BadSignature, Signer
@@ -38,7 +38,10 @@ def moment(value: Any) -> Any:
     read = datetime.fromisoformat(value)
     if read.tzinfo is None:
         raise ValueError("a time needs its zone, such as 2026-01-01T00:00:00Z")
-    return read
+    try:
+        return read.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("in UTC this is outside the years 1 to 9999") from None
 
 
 def word(value: Any) -> Any:

@@ -130,6 +130,10 @@ def test_times_have_a_zone_and_a_plus_is_not_guessed(client: Client) -> None:
     for query in ("since=2026-01-01T00:00:00+02:00", "since=2026-01-01", "since=2026-01-01T00:00:00", "since=soon"):
         response = client.get(f"{API}/events?{query}")
         assert (response.status_code, response.json()["code"]) == (400, "bad_value")
+    for at in ("0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-14:00"):  # no such moment in UTC
+        for query in (f"since={at}", f"until={at}", f"since={at}&format=csv"):
+            response = client.get(f"{API}/events?{query}")
+            assert (response.status_code, response.json()["code"]) == (400, "bad_value")
     hint = client.get(f"{API}/events?since=2026-01-01T00:00:00+02:00").json()["detail"]
     assert "%2B" in hint
 

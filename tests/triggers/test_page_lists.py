@@ -91,6 +91,9 @@ def test_a_second_value_of_a_text_filter_is_shown_and_can_be_taken_out(desk, ope
         ("dead-letters", "after=x", "is no place in this list"),
         ("dead-letters", "kind=letter", "is none of run, action, event"),
         ("events", "since=yesterday", "is a time such as"),
+        ("events", "since=0001-01-01T00:00:00%2B14:00", "is a time such as"),
+        ("runs", "until=9999-12-31T23:59:59-14:00", "is a time such as"),
+        ("audit", "since=9999-12-31T23:59:59-14:00", "is a time such as"),
     ],
 )
 def test_what_makes_no_sense_is_said_and_no_table_is_made_of_it(desk, operator, name, query, said):

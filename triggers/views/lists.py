@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from django.db.models import Q, QuerySet
@@ -169,16 +169,17 @@ def as_number(text: str, prefix: str) -> int | None:
 
 
 def read_moment(text: str) -> datetime | None:
+    """In UTC; None for what is no time, also for one that is none in UTC: before the year 1, after 9999."""
     try:
         moment = parse_datetime(text)
         day = None if moment else parse_date(text)
-    except ValueError:
+        if day is not None:
+            moment = datetime(day.year, day.month, day.day)
+        if moment is not None and timezone.is_naive(moment):
+            moment = timezone.make_aware(moment)
+        return moment and moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    if day is not None:
-        moment = datetime(day.year, day.month, day.day)
-    if moment is not None and timezone.is_naive(moment):
-        moment = timezone.make_aware(moment)
-    return moment
 
 
 @dataclass(frozen=True)
