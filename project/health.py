@@ -10,7 +10,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from project.people.models import ApiToken
+from project.people.auth import Bearer, Caller
 from triggers.models import Pulse, Source, Watch
 
 TICK_IS_LATE = 30.0  # seconds; `listen` helps out after ten
@@ -115,6 +115,6 @@ def is_local(request: HttpRequest) -> bool:
 
 
 def may_read(request: HttpRequest) -> bool:
-    secret = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    token = ApiToken.objects.all().named(secret) if secret else None
-    return bool(token and "read" in token.scopes)
+    """Whether a token came along that may read in the API: its scope, and for a person's the role too."""
+    caller = Bearer()(request)
+    return isinstance(caller, Caller) and caller.may("view")

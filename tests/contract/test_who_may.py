@@ -55,6 +55,20 @@ def test_a_person_without_a_role_is_known_but_not_allowed(
     assert is_problem(send(sign_in(eve), operation, world), 403)
 
 
+def test_what_the_desk_says_of_itself_to_tokens_is_for_those_who_may_read_in_the_api(
+    ann: User, eve: User, with_token: WithToken
+) -> None:
+    def told(client: Client) -> tuple[int, bool]:
+        far = {"REMOTE_ADDR": "203.0.113.9"}
+        return client.get("/metrics", **far).status_code, "problems" in client.get("/readyz", **far).json()
+
+    assert told(with_token(ann, "read")) == told(with_token("scraper", "read")) == (200, True)
+    assert told(with_token(eve, "read")) == told(with_token(ann, "ingest")) == told(Client()) == (401, False)
+    ann.is_active = False
+    ann.save()
+    assert told(with_token(ann, "read")) == (401, False)
+
+
 @every_operation
 @pytest.mark.parametrize("role", roles.ROLES)
 def test_a_role_opens_what_it_should_and_nothing_else(
