@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -21,6 +22,21 @@ def read(answer: StreamingHttpResponse) -> list[list[str]]:
 def test_a_cell_that_would_be_a_formula_is_quoted(start):
     answer = table.csv_answer(RequestFactory().get("/"), "list", ["text"], [[f"{start}HYPERLINK(0)"]])
     assert read(answer) == [["text"], [f"'{start}HYPERLINK(0)"]]
+
+
+@pytest.mark.parametrize("between", [";", "\t", "\r", "\n"])
+def test_a_text_holds_no_formula_either_where_a_spreadsheet_splits_it(between):
+    answer = table.csv_answer(RequestFactory().get("/"), "list", ["n", "text"], [[7, f"a{between}=HYPERLINK(0)"]])
+    assert answer.getvalue().decode() == f'n,text\r\n7,"a{between}\'=HYPERLINK(0)"\r\n'
+
+
+def test_text_is_always_quoted_and_json_splits_nowhere():
+    row = ["a", "a; b", None, -5, {"say": "a;=HYPERLINK(0)"}]
+    answer = table.csv_answer(RequestFactory().get("/"), "list", list("abcde"), [row])
+    line = answer.getvalue().decode().splitlines()[1]
+    assert line.startswith('"a","a; b","",-5,"{')
+    assert ";=" not in line
+    assert json.loads(next(csv.reader([line]))[4]) == row[4]
 
 
 def test_numbers_stay_numbers_and_values_are_said_as_in_json():
