@@ -18,6 +18,7 @@ ABSENT = object()  # not given: the kind's default holds
 PREFIX = "a."  # so that an argument called `reason` is not taken for the note
 ONE_LINE = 2000  # characters a text may have at most, by its schema, to be typed in one line
 LOOKS = {"boolean": "choice", "integer": "number", "number": "number", "string": "line"}
+MOST_SLOTS = 5_000  # of one form, that nested lists cannot multiply without end
 YES_NO = [("true", "Yes"), ("false", "No")]
 
 
@@ -75,6 +76,7 @@ class Form:
         schema = of if isinstance(of, dict) else of.arguments.model_json_schema(by_alias=True)
         self.shared: dict[str, Any] = schema.get("$defs", {})
         self.posted = posted
+        self.made = 0
         self.slots = self.members(schema, arguments, PREFIX)
 
     def members(self, schema: dict[str, Any], values: dict[str, Any], prefix: str) -> list[Slot]:
@@ -86,15 +88,23 @@ class Form:
 
     def slot(self, name: str, schema: dict[str, Any], value: Any, needed: bool) -> Slot:
         part = self.resolved(schema)
+        self.made += 1
         made = Slot(name, part, self.look_of(part, value), needed, value)
         if made.look == "group":
             made.parts = self.members(part, value, f"{name}.")
         elif made.look == "list":
-            made.parts = [self.item(made, at) for at in range(self.length(made))]
+            made.parts = list(self.items(made))
         else:
             made.typed = written(made) if self.posted is None else self.posted.get(name, "")
         made.dropped = self.posted is not None and f"{name}.drop" in self.posted
         return made
+
+    def items(self, whole: Slot) -> Iterator[Slot]:
+        for at in range(self.length(whole)):
+            if self.made >= MOST_SLOTS:
+                whole.error = f"{whole.name.removeprefix(PREFIX)}: a form has at most {MOST_SLOTS:,} fields."
+                return
+            yield self.item(whole, at)
 
     def item(self, whole: Slot, at: int) -> Slot:
         """One object of a list; one that was added begins empty."""

@@ -5,11 +5,13 @@ linear engine takes, so neither the form of a careless handler nor an answer can
 """
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
 
+from approvals.answer_forms import check_drawable
 from approvals.errors import NotValid
 from approvals.frozen import storable
 
@@ -19,7 +21,7 @@ DEEPEST = 16  # levels of a form or an answer
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 NAMES = ("$id", "$anchor", "$dynamicAnchor")  # with these, a reference would mean something else
 INSIDE = "#/$defs/"
-ORDER = "x-order"  # names of the members as people shall read them
+PLAIN = re.compile(r"[\w.-]+")  # letters, digits, _ . -
 FREE_TEXT: dict[str, Any] = {"type": "string", "format": "multi-line", "minLength": 1, "maxLength": 10_000}
 PATTERNS = jsonschema_rs.RegexOptions(size_limit=256 * 1024, dfa_size_limit=1024 * 1024)
 
@@ -34,18 +36,28 @@ def check_form(form: Any) -> None:
         raise BadForm("a form is a JSON schema, an object")
     if size(form) > LARGEST_FORM:
         raise BadForm(f"a form has at most {LARGEST_FORM} characters and {DEEPEST} levels")
-    shared = form.get("$defs", {})
+    shared = form.get("$defs")
     if any(name in part for part in objects(shared) for name in REFERENCES):
         raise BadForm("what stands under `$defs` may not refer to anything")
     for part in objects(form):
         if any(name in part for name in NAMES):
             raise BadForm("a form and its parts have no names of their own")
         refers = [part[name] for name in REFERENCES if name in part]
-        if any(not isinstance(target, str) or not target.startswith(INSIDE) for target in refers):
-            raise BadForm(f"a form refers to nothing but its own `{INSIDE}…`")
+        if not all(is_shared(target, shared) for target in refers):
+            raise BadForm(f"a form refers to nothing but the objects of its own `{INSIDE}<name>`")
     validator(form)
     for part in objects(form):
         check_part(part)
+    try:
+        check_drawable(form)
+    except NotValid as problem:
+        raise BadForm(problem.detail) from None
+
+
+def is_shared(target: Any, shared: Any) -> bool:
+    """Does it name one object under `$defs`, by a name that stands for itself in a reference?"""
+    name = target.removeprefix(INSIDE) if isinstance(target, str) and target.startswith(INSIDE) else ""
+    return bool(PLAIN.fullmatch(name)) and isinstance(shared, dict) and isinstance(shared.get(name), dict)
 
 
 def check_part(part: dict[str, Any]) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 from pydantic import Field, JsonValue, field_validator
 
+from approvals.answer_forms import ORDER
 from approvals.errors import Refused
 from approvals.kinds import Arguments, Far, Kind, Result, facts, register
-from approvals.questions import FREE_TEXT, ORDER, check_form
+from approvals.questions import FREE_TEXT, check_form
 from approvals.tiers import Tier
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from pydantic import Field
 
-from approvals.argument_forms import ONE_LINE, Form, Slot, every
+from approvals.argument_forms import MOST_SLOTS, ONE_LINE, Form, Slot, every
 from approvals.changes import changes
 from approvals.connectors.github import GITHUB_CREATE_PR
 from approvals.connectors.http import HTTP_REQUEST
@@ -221,3 +221,16 @@ def test_every_kind_has_a_form(name):
 )
 def test_a_difference_names_the_argument_and_shows_its_lines(before, after, expected):
     assert [(each.label, each.lines) for each in changes(before, after)] == expected
+
+
+def test_lists_in_lists_do_not_multiply_without_end():
+    class Box(Arguments):
+        parts: list[Part]
+
+    class Boxes(Arguments):
+        boxes: list[Box]
+
+    counts = {f"a.boxes.{at}.parts.count": "999" for at in range(999)}
+    form = Form(Boxes.model_json_schema(), {}, {"a.boxes.count": "999", **counts})
+    assert len(list(every(form.slots))) < MOST_SLOTS + 10
+    assert f"boxes: a form has at most {MOST_SLOTS:,} fields." in form.errors

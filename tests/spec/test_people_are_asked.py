@@ -8,6 +8,7 @@ import pytest
 from approvals.act import Expired, Rejected, ask
 from approvals.errors import AlreadySaid, NotReviewer, NotValid
 from approvals.models import Action
+from approvals.questions import BadForm, check_form
 from project.people import roles
 from tests import builders
 from tests.conftest import person
@@ -113,6 +114,32 @@ def test_what_does_not_fit_the_form_is_refused_by_its_field(asked, ben, answer, 
     assert refusal.value.facts["field"] == field
     assert now_of(action).status == "awaiting"
     assert not action.decisions.exists()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"$defs": {"a": True}, "properties": {"x": {"$ref": "#/$defs/a"}}},
+        {"$defs": {"a": {"properties": {"b": {}}}}, "$ref": "#/$defs/a/properties/b"},
+        {"$defs": {"a b": {"type": "string"}}, "$ref": "#/$defs/a%20b"},
+        {"$defs": {"a%20b": {"type": "string"}}, "$ref": "#/$defs/a%20b"},
+        {"$defs": {"a/b": {"type": "string"}}, "$ref": "#/$defs/a~1b"},
+        {"$ref": "#/$defs/a"},
+        {"type": "array", "items": {"type": "string"}, "default": [1, 2]},
+        {"type": "object", "properties": {"x": {"type": "array", "items": {"type": "string"}, "default": 7}}},
+    ],
+)
+def test_a_form_that_no_page_can_show_is_refused_when_it_is_asked(form):
+    with pytest.raises(BadForm):
+        check_form(form)
+
+
+def test_a_question_that_cannot_be_shown_any_more_takes_no_list_down(ben, sign_in):
+    """What an older desk has taken in."""
+    odd = {"question": "What?", "form": {"type": "array", "items": {"type": "string"}, "default": [1, 2]}}
+    action = builders.action("human.question", run=builders.run(), arguments=odd)
+    for address in ("/approvals", f"/approvals?sel={action.pk}", f"/actions/{action.pk}"):
+        assert sign_in(ben).get(address).status_code == 200
 
 
 def test_a_no_needs_no_answer_and_reaches_the_handler(asked, ben):
