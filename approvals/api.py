@@ -102,7 +102,7 @@ def list_connections(request: HttpRequest, filters: Query[schemas.ConnectionFilt
     return listing(request, Connection.objects.kept(), filters, schemas.ConnectionOut.of, row=schemas.ConnectionOut)
 
 
-@router.get("/connections/{slug}", response=schemas.ConnectionOut, tags=["connections"])
+@router.get("/connections/{slug:slug}", response=schemas.ConnectionOut, tags=["connections"])
 def get_connection(request: HttpRequest, slug: str) -> Any:
     caller(request).need("view")
     return schemas.ConnectionOut.of(found(Connection.objects.kept(), slug=slug))
@@ -116,7 +116,7 @@ def make_connection(request: HttpRequest, body: schemas.ConnectionIn) -> Any:
     return Status(201, schemas.ConnectionOut.of(row))
 
 
-@router.patch("/connections/{slug}", response=schemas.ConnectionOut, tags=["connections"])
+@router.patch("/connections/{slug:slug}", response=schemas.ConnectionOut, tags=["connections"])
 def change_connection(request: HttpRequest, slug: str, body: schemas.ConnectionPatch) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)
@@ -126,7 +126,7 @@ def change_connection(request: HttpRequest, slug: str, body: schemas.ConnectionP
     return schemas.ConnectionOut.of(row)
 
 
-@router.delete("/connections/{slug}", response={204: None}, tags=["connections"])
+@router.delete("/connections/{slug:slug}", response={204: None}, tags=["connections"])
 def archive_connection(request: HttpRequest, slug: str) -> Any:
     who = caller(request)
     who.need_fresh_admin(request)

@@ -19,6 +19,7 @@ from approvals.errors import ApprovalProblem, StepUpRequired
 from approvals.models import Action, PracticeItem
 from approvals.wording import said
 from project.lib import clock
+from project.lib.text import made_storable
 from project.people import doors
 from project.people.doors import who
 
@@ -221,7 +222,7 @@ def settle(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def practice(request: HttpRequest) -> HttpResponse:
     """What practice connections delivered: the small world inside the desk."""
-    kind = request.GET.get("kind", "")
+    kind = made_storable(request.GET.get("kind", ""))
     items = PracticeItem.objects.select_related("connection").order_by("-id")
     page = Paginator(items.filter(kind=kind) if kind else items, PAGE).get_page(request.GET.get("page"))
     kinds = PracticeItem.objects.order_by("kind").values_list("kind", flat=True).distinct()

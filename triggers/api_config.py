@@ -22,7 +22,7 @@ def list_sources(request: HttpRequest, filters: Query[schemas.SourceFilters]) ->
     return listing(request, Source.objects.kept(), filters, schemas.SourceOut.of, row=schemas.SourceOut)
 
 
-@router.get("/sources/{slug}", response=schemas.SourceOut, tags=["sources"])
+@router.get("/sources/{slug:slug}", response=schemas.SourceOut, tags=["sources"])
 def get_source(request: HttpRequest, slug: str) -> Any:
     caller(request).need("view")
     return schemas.SourceOut.of(found(Source.objects.kept(), slug=slug))
@@ -36,7 +36,7 @@ def make_source(request: HttpRequest, body: schemas.SourceIn) -> Any:
     return Status(201, schemas.SourceOut.of(source))
 
 
-@router.patch("/sources/{slug}", response=schemas.SourceOut, tags=["sources"])
+@router.patch("/sources/{slug:slug}", response=schemas.SourceOut, tags=["sources"])
 def change_source(request: HttpRequest, slug: str, body: schemas.SourcePatch) -> Any:
     who = may_configure(request, secrets="secrets" in body.model_fields_set)
     source = found(Source.objects.kept(), slug=slug)
@@ -47,14 +47,14 @@ def change_source(request: HttpRequest, slug: str, body: schemas.SourcePatch) ->
     return schemas.SourceOut.of(changed_row)
 
 
-@router.delete("/sources/{slug}", response={204: None}, tags=["sources"])
+@router.delete("/sources/{slug:slug}", response={204: None}, tags=["sources"])
 def archive_source(request: HttpRequest, slug: str) -> Any:
     who = may_configure(request)
     upkeep.archive(found(Source.objects.kept(), slug=slug), by=who.user)
     return Status(204, None)
 
 
-@router.get("/sources/{slug}/refusals", response=Page[schemas.RefusalOut], tags=["sources"])
+@router.get("/sources/{slug:slug}/refusals", response=Page[schemas.RefusalOut], tags=["sources"])
 def list_refusals(request: HttpRequest, slug: str, filters: Query[schemas.RefusalFilters]) -> Any:
     who = caller(request)
     who.need("view")
@@ -63,7 +63,7 @@ def list_refusals(request: HttpRequest, slug: str, filters: Query[schemas.Refusa
     return listing(request, rows, filters, shown, row=schemas.RefusalOut)
 
 
-@router.post("/sources/{slug}/refusals/{int:id}/admit", response=schemas.AdmittedOut, tags=["sources"])
+@router.post("/sources/{slug:slug}/refusals/{int:id}/admit", response=schemas.AdmittedOut, tags=["sources"])
 def admit_refusal(request: HttpRequest, slug: str, id: int) -> Any:
     """Check it again, by the time it came and the secrets of now; what proves itself then is taken in."""
     who = caller(request)
@@ -80,7 +80,7 @@ def list_triggers(request: HttpRequest, filters: Query[schemas.TriggerFilters]) 
     return listing(request, Trigger.objects.kept(), filters, schemas.TriggerOut.of, row=schemas.TriggerOut)
 
 
-@router.get("/triggers/{slug}", response=schemas.TriggerOut, tags=["triggers"])
+@router.get("/triggers/{slug:slug}", response=schemas.TriggerOut, tags=["triggers"])
 def get_trigger(request: HttpRequest, slug: str) -> Any:
     caller(request).need("view")
     return schemas.TriggerOut.of(found(Trigger.objects.kept(), slug=slug), health=True)
@@ -94,7 +94,7 @@ def make_trigger(request: HttpRequest, body: schemas.TriggerIn) -> Any:
     return Status(201, schemas.TriggerOut.of(trigger))
 
 
-@router.patch("/triggers/{slug}", response=schemas.TriggerOut, tags=["triggers"])
+@router.patch("/triggers/{slug:slug}", response=schemas.TriggerOut, tags=["triggers"])
 def change_trigger(request: HttpRequest, slug: str, body: schemas.TriggerPatch) -> Any:
     who = may_configure(request)
     trigger = found(Trigger.objects.kept(), slug=slug)
@@ -103,14 +103,14 @@ def change_trigger(request: HttpRequest, slug: str, body: schemas.TriggerPatch) 
     return schemas.TriggerOut.of(changed_row)
 
 
-@router.delete("/triggers/{slug}", response={204: None}, tags=["triggers"])
+@router.delete("/triggers/{slug:slug}", response={204: None}, tags=["triggers"])
 def archive_trigger(request: HttpRequest, slug: str) -> Any:
     who = may_configure(request)
     upkeep.archive(found(Trigger.objects.kept(), slug=slug), by=who.user)
     return Status(204, None)
 
 
-@router.post("/triggers/{slug}/test", response=schemas.TrialsOut, tags=["triggers"])
+@router.post("/triggers/{slug:slug}/test", response=schemas.TrialsOut, tags=["triggers"])
 def try_trigger(request: HttpRequest, slug: str, body: schemas.TrialIn | None = None) -> Any:
     """What it would do with one event, or with the newest ones of its source: matches, or why not. Nothing runs."""
     who = caller(request)

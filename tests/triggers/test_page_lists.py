@@ -215,3 +215,32 @@ def test_the_rows_shown_are_those_of_the_page(desk, monkeypatch, operator):
     below = operator.get(reverse("events") + page.context["list"].older)
     assert not {row.pk for row in page.context["list"].rows} & {row.pk for row in below.context["list"].rows}
     assert "Newest" in below.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/triggers/new?source=%00", 200),
+        ("/triggers/new?source=%00&handler=%00&type_pattern=%00", 200),
+        ("/handlers/a%00b", 404),
+        ("/practice?kind=%00", 200),
+        ("/events?q=%00&source=%00&type=%00&status=%00&subject=%00", 200),
+        ("/audit?actor=%00&verb=%00&subject=%00", 200),
+        ("/api/v1/sources/%00", 404),
+        ("/api/v1/sources/a%00/refusals", 404),
+        ("/api/v1/triggers/%00", 404),
+        ("/api/v1/connections/%00", 404),
+    ],
+)
+def test_no_question_to_the_database_holds_what_none_can_store(desk, owner, sign_in, address, status):
+    browser = sign_in(owner)
+    asked = []
+
+    def ask(execute, sql, given, many, context):
+        asked.append(given)
+        return execute(sql, given, many, context)
+
+    with connection.execute_wrapper(ask):
+        answer = browser.get(address)
+    assert answer.status_code == status
+    assert not [given for given in asked if r"\x00" in repr(given)]

@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from project.lib.table import csv_answer
+from project.lib.text import made_storable
 from triggers import registry
 from triggers.forms.config import members_of
 from triggers.models import Run, Trigger
@@ -65,6 +66,7 @@ def lines() -> list[Line]:
 @require_safe
 def handler(request: HttpRequest, name: str) -> HttpResponse:
     """One handler: what it does, what can be set, what wakes it, how its runs went."""
+    name = made_storable(name)
     code = registry.HANDLERS.get(name)
     triggers = list(Trigger.objects.kept().filter(handler=name).order_by("slug"))
     rows = Run.objects.filter(handler=name).select_related("event", "trigger").order_by("-pk")

@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
 from project.lib.problem import Problem
+from project.lib.text import made_storable
 from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import configure, registry, trying
@@ -83,7 +84,7 @@ def onwards(request: HttpRequest, editor: Editor, row: Trigger) -> HttpResponse:
     """To the trigger; to the secret of a source that was made with it and lets nobody in before it has one."""
     made = Source.objects.get(slug=editor.made.cleaned_data["slug"]) if editor.made else None
     if made is not None and lacks_secret(made):
-        messages.info(request, f"Next {made.slug} needs a secret.")
+        messages.info(request, f"Next: {made.slug} needs a secret.")
         return redirect("source-secret", slug=made.slug)
     return redirect("trigger-edit", slug=row.slug)
 
@@ -163,7 +164,7 @@ def known_types(source: str) -> list[str]:
         return []
     rows = Event.objects.order_by("-pk")
     if source and source != "*":
-        rows = rows.filter(source_slug=source)
+        rows = rows.filter(source_slug=made_storable(source))
     types = set(rows.values_list("type", flat=True)[:RECENT])
     stems = Counter(f"{type.rpartition('.')[0]}.*" for type in types if "." in type)
     shared = {stem for stem, count in stems.items() if count > 1}
