@@ -69,5 +69,15 @@ def to_step_up(page: str) -> HttpResponseRedirect:
 def safe_next(request: HttpRequest, default: str) -> str:
     """The page to go back to, only within this desk."""
     wanted = str(request.POST.get("next") or request.GET.get("next") or "")
-    ok = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
-    return wanted if ok else default
+    return wanted if is_here(request, wanted) else default
+
+
+def came_from(request: HttpRequest) -> str:
+    """The page the person was on before the password was asked for, only within this desk; home when nobody knows."""
+    page = str(request.POST.get("back") or request.headers.get("Referer") or "")
+    path = page.removeprefix(f"{request.scheme}://{request.get_host()}")
+    return path if is_here(request, path) and not path.startswith(reverse("step-up")) else "/"
+
+
+def is_here(request: HttpRequest, page: str) -> bool:
+    return url_has_allowed_host_and_scheme(page, {request.get_host()}, require_https=request.is_secure())

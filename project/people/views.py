@@ -104,7 +104,8 @@ def step_up(request: HttpRequest) -> HttpResponse:
         doors.step_up(request)
         return redirect(page)
     status = 400 if form.is_bound else 200
-    return render(request, "step_up.html", {"form": form, "next": page}, status=status)
+    context = {"form": form, "next": page, "back": doors.came_from(request)}
+    return render(request, "step_up.html", context, status=status)
 
 
 def too_many(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
