@@ -18,7 +18,7 @@ from approvals.models.action import Status
 from approvals.refusals import check_person
 from project.people.models import User
 from project.people.roles import can
-from triggers.models import DeadLetter
+from triggers.models import Audit, DeadLetter
 
 VERBS = {  # what the button says; a kind that is not here says only "Approve"
     "github.create_pr": "pull request",
@@ -62,6 +62,7 @@ class Card:
     reader: User
     now: datetime
     decisions: tuple[Decision, ...] = ()
+    taken_back: tuple[Audit, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     letter: DeadLetter | None = None
     newer: Action | None = None  # what took the place of a superseded one
@@ -140,6 +141,11 @@ class Card:
     def given(self) -> list[Decision]:
         """The yeses that count for this revision."""
         return [d for d in self.decisions if d.verdict == "approve" and d.revision == self.action.revision]
+
+    @property
+    def story(self) -> list[Decision | Audit]:
+        """What people said of it and what they took back, the oldest first."""
+        return sorted((*self.decisions, *self.taken_back), key=lambda row: row.at)
 
     @property
     def last(self) -> Decision | None:
@@ -244,6 +250,7 @@ def card_of(
         reader=reader,
         now=now,
         decisions=tuple(action.decisions.select_related("by").order_by("id")),
+        taken_back=tuple(Audit.objects.taken_back().filter(ref=str(action.pk)).order_by("id")),
         attempts=tuple(action.attempts.order_by("number")),
         letter=DeadLetter.objects.filter(kind="action", action_id=action.pk).first(),
         newer=newer_than(action) if action.status == Status.SUPERSEDED else None,

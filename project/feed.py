@@ -5,9 +5,9 @@ from datetime import datetime
 
 from django.urls import reverse
 
-from approvals.models import Decision
+from approvals.models import Action, Decision
 from project.templatetags.desk import LOOKS, Look, took
-from triggers.models import Event, Run
+from triggers.models import Audit, Event, Run
 
 LENGTH = 14
 
@@ -31,7 +31,7 @@ class Line:
 
 
 def lines() -> list[Line]:
-    newest = [*runs(), *events(), *decisions()]
+    newest = [*runs(), *events(), *decisions(), *taken_back()]
     return sorted(newest, key=lambda line: line.at, reverse=True)[:LENGTH]
 
 
@@ -97,4 +97,23 @@ def decisions() -> list[Line]:
             look=LOOKS[said.action.status],
         )
         for said in rows
+    ]
+
+
+def taken_back() -> list[Line]:
+    rows = Audit.objects.taken_back().order_by("-id")[:LENGTH]
+    actions = Action.objects.only("title", "status").in_bulk([int(row.ref) for row in rows])
+    return [
+        Line(
+            key=f"U-{row.pk}",
+            at=row.at,
+            icon="undo-2",
+            tone="dim",
+            url=reverse("action", args=[action.pk]),
+            what=f"{row.by} took back",
+            more=f"A-{action.pk}, {action.title}",
+            look=LOOKS[action.status],
+        )
+        for row in rows
+        if (action := actions.get(int(row.ref)))
     ]

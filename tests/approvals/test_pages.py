@@ -10,6 +10,7 @@ from django.test import Client
 from approvals.cards import card_of
 from approvals.kinds import KINDS
 from approvals.models import Action, PracticeItem
+from project import feed
 from project.lib import clock
 from project.people import roles
 from tests import builders
@@ -115,6 +116,17 @@ def test_a_page_that_shows_an_older_revision_decides_nothing(asked, ben_reads):
 
 def test_a_digest_of_other_bytes_decides_nothing(asked, ben_reads):
     assert say(ben_reads, asked, digest="sha256:00").status_code == 412
+
+
+def test_a_take_back_leaves_its_trace(asked, ben_reads, owner, sign_in):
+    say(ben_reads, asked)
+    ben_reads.post(f"/actions/{asked.pk}/take-back")
+    assert "ben took it back. It waits again as revision 2" in text_of(ben_reads.get(f"/actions/{asked.pk}"))
+    told = [line.what for line in feed.lines()]
+    assert told.index("ben took back") < told.index("ben approved"), "newest first"
+    log = text_of(sign_in(owner).get("/audit?verb=approve"))
+    digest = asked.digest.removeprefix("sha256:")
+    assert f"sha256 {digest[:4]}…{digest[-4:]}" in log
 
 
 def test_a_yes_from_before_the_take_back_does_not_count_again(asked, ben_reads):

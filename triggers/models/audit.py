@@ -23,6 +23,10 @@ class AuditQuerySet(models.QuerySet["Audit"]):
         people = Q(by__username__in=wanted)
         return self.filter(people | Q(by=None) if DESK in wanted else people)
 
+    def taken_back(self) -> "AuditQuerySet":
+        """The approvals that somebody took back."""
+        return self.filter(kind="action", verb="take back").select_related("by")
+
     def about(self, subjects: Iterable[str]) -> "AuditQuerySet":
         """What was done to any of these: `action/7`, `A-7`, or `action` for all of a kind."""
         found = Q(pk=None)

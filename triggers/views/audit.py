@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
+from project.templatetags.desk import short_digest
 from triggers.models import Audit
 from triggers.models.audit import AuditQuerySet
 from triggers.schemas_audit import AuditRow
@@ -75,4 +76,6 @@ def words_of(row: Audit) -> str:
 def said(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, str) and value.startswith("sha256:"):
+        return short_digest(value)
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
