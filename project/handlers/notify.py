@@ -6,13 +6,14 @@ from django.conf import settings
 
 from approvals.act import NoConnection, act
 from triggers.durable import Durable
+from triggers.models import Event
 from triggers.registry import handler
 
 
 @handler("notify", version="1")
 def notify(run: Durable) -> dict[str, Any]:
-    """Say the event that rang, with its link, on the `notify` connection."""
-    title, text = in_words(run.event.type, run.event.subject, run.event.data)
+    """Tell our own people what rang, with a link to it, through the connection of the system notify."""
+    title, text = in_words(run.event)
     try:
         told = act(run, "tell our people", kind="notify.send", title=title, text=text, severity=run.event.severity)
     except NoConnection as missing:
@@ -21,14 +22,14 @@ def notify(run: Durable) -> dict[str, Any]:
     return {"told": told.get("told", 0)}
 
 
-def in_words(type: str, subject: str, data: Any) -> tuple[str, str]:
+def in_words(event: Event) -> tuple[str, str]:
     """A title and a text; of a payload only what the desk itself wrote is repeated."""
-    facts = data if isinstance(data, dict) else {}
-    if type == "nightdesk.dead_letter.opened":
+    facts = event.data if event.source_slug.startswith("/") and isinstance(event.data, dict) else {}
+    if facts and event.type == "nightdesk.dead_letter.opened":
         error = facts.get("error") or {}
         title = f"Dead letter: {facts.get('handler') or facts.get('kind')}: {error.get('type', 'error')}"
         lines = [error.get("message", ""), f"{facts.get('open', 1)} open with this cause"]
     else:
-        title, lines = f"Nightdesk: {type}", [subject]
-    link = f"{settings.BASE_URL}{facts['link']}" if facts.get("link") else settings.BASE_URL
+        title, lines = f"Nightdesk: {event.type}", [event.subject, f"from {event.source_slug}"]
+    link = f"{settings.BASE_URL}{facts.get('link') or f'/events/{event.pk}'}"
     return title[:200], "\n".join([*(line[:2000] for line in lines if line), link])

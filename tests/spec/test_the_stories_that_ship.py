@@ -299,3 +299,15 @@ def test_a_runbook_for_no_cause_is_refused(config: dict[str, Any]) -> None:
         diagnose_alert.Config.model_validate(config)
     with pytest.raises(Permanent):
         diagnose_alert.read_alert({"alerts": []})
+
+
+# notify
+
+
+def test_our_people_read_what_rang_where_from_and_where_to_look() -> None:
+    event = builders.event("github.push", subject="acme/shop", data={"link": ".evil.example/"})
+    builders.run("notify", event=event, trigger=builders.trigger("notify"))
+    work()
+    said = PracticeItem.objects.get().arguments
+    assert said["title"] == "Nightdesk: github.push"
+    assert said["text"] == f"acme/shop\nfrom github\nhttp://127.0.0.1:8000/events/{event.pk}"
