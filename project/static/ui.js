@@ -107,7 +107,7 @@
   document.addEventListener('click', event => {
     const button = event.target.closest?.('button[data-needs]');
     const field = button?.form?.elements[button.dataset.needs];
-    if (field) { field.required = true; if (!field.value.trim()) field.setCustomValidity('Write a note first: the agent reads it.'); }
+    if (field) { field.required = true; if (!field.value.trim()) field.setCustomValidity('Write a note first: the handler reads it.'); }
   }, true);
   document.addEventListener('input', event => event.target.setCustomValidity?.(''));
   document.addEventListener('click', event => {

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import lucide
 from django import template
 from django.template import Context
+from django.template.defaultfilters import stringfilter
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html, format_html_join, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 
 from project.lib import clock, jsontree
@@ -61,7 +62,7 @@ LOOKS = {
     "dropped": Look("skip", "circle-slash", "Dropped"),
     # dead letters
     "open": Look("dead", "skull", "Open"),
-    "redriven": Look("ok", "rotate-ccw", "Run again"),
+    "redriven": Look("ok", "rotate-ccw", "Was run again"),
     "dismissed": Look("skip", "circle-slash", "Dismissed"),
     # steps, sources, triggers
     "started": Look("run", "loader-circle", "Started"),
@@ -251,6 +252,13 @@ def took(value: timedelta | float | None) -> str:
 def visible(text: Any) -> SafeString:
     """Foreign text, escaped, with hidden and direction-changing characters shown by code point."""
     return shown(text)
+
+
+@register.filter(is_safe=True)
+@stringfilter
+def in_line(html: str) -> str:
+    """The text of a little markup, such as Django's list of rules for a password, as one line."""
+    return " ".join(strip_tags(html.replace("<", " <")).split())
 
 
 @register.filter

@@ -94,7 +94,7 @@ def test_reject_goes_to_the_note_first(shop, opens):
     note = ben.locator("[name=reason]")
     expect(note).to_be_focused()
     ben.click("button[value=reject]")
-    assert note.evaluate("field => field.validationMessage") == "Write a note first: the agent reads it."
+    assert note.evaluate("field => field.validationMessage") == "Write a note first: the handler reads it."
     note.type("already fixed")
     assert status(shop, action) == "awaiting"
     ben.click("button[value=reject]")

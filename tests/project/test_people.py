@@ -5,6 +5,7 @@ from django.test import Client
 
 from project.people import doors, roles
 from project.people.models import User
+from tests import builders
 from tests.conftest import PASSWORD, person
 
 
@@ -82,6 +83,36 @@ def test_a_step_up_is_over_after_five_minutes(ann, sign_in, later):
     assert doors.is_fresh(request)
     later(seconds=2)
     assert not doors.is_fresh(request)
+
+
+def test_what_was_just_done_is_said_where_the_password_is_asked_for(owner, sign_in):
+    client = sign_in(owner)
+    builders.source("github")
+    client.post("/sources/github/secrets/end", {"number": "0", "hint": ""})
+    assert "Confirm that it is you, then end the secret." in client.get("/step-up?next=/").content.decode()
+
+
+def test_the_rules_of_a_password_are_sentences(ann, sign_in):
+    rules = sign_in(ann).get("/password").content.decode()
+    assert "characters. Your password can" in rules
+
+
+@pytest.mark.parametrize(
+    ("referer", "back"),
+    [
+        ("http://testserver/sources/backups?tab=1", "/sources/backups?tab=1"),
+        ("http://testserver/step-up?next=/tokens", "/"),
+        ("https://elsewhere.example/", "/"),
+        ("http://testserver//elsewhere.example/", "/"),
+        ("", "/"),
+    ],
+)
+def test_back_from_a_step_up_leads_to_where_the_person_was(referer, back, ann, sign_in):
+    client = sign_in(ann)
+    page = client.get("/step-up?next=/sources/backups/secret", headers={"referer": referer})
+    assert f'href="{back}">Back</a>' in page.content.decode()
+    wrong = client.post("/step-up", {"password": "a guess", "next": "/", "back": page.context["back"]})
+    assert f'href="{back}">Back</a>' in wrong.content.decode()
 
 
 def test_a_step_up_is_good_in_its_own_browser_for_its_own_person(ann, ben, sign_in):
