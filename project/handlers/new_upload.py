@@ -13,7 +13,8 @@ from approvals.act import NoConnection, act
 from triggers.durable import Durable
 from triggers.errors import NotValid, Permanent
 from triggers.registry import handler
-from triggers.sources.file import open_file, refuse_outside
+from triggers.sources.file import refuse_outside
+from triggers.sources.unlinked import open_file
 
 READ_TO = 16 * 1024 * 1024  # bytes of a file that are looked into
 PROGRAMS = (b"\x7fELF", b"MZ", b"#!", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe")
@@ -62,15 +63,15 @@ def read_upload(data: Any) -> dict[str, Any]:
         raise Permanent("this event carries no file; new-upload reads what a file source tells of a file that is there")
     path = base64.b64decode(data["path_base64"]) if data.get("path_base64") else os.fsencode(data["path"])
     try:
-        refuse_outside(os.fsdecode(path))
+        place = refuse_outside(os.fsdecode(path))
     except NotValid as refused:
         raise Permanent(refused.detail) from refused
     name = str(data.get("name", ""))
     facts = {"name": name, "told_sha256": data.get("sha256"), "gone": False}
     try:
-        with open_file(path) as file:
+        with open_file(os.fsencode(place)) as file:
             head, size = file.read(READ_TO), os.fstat(file.fileno()).st_size
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return facts | {"gone": True}
     digest = hashlib.sha256(head).hexdigest() if size <= READ_TO else None
     sort = name.rpartition(".")[2].lower() if "." in name else ""

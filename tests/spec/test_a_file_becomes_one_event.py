@@ -364,6 +364,22 @@ def test_a_folder_whose_name_is_no_text_is_said_to_be_missing(inbox: Path) -> No
     assert (Watch.objects.get().status, r"\xff is not there" in Watch.objects.get().detail) == ("missing", True)
 
 
+def test_a_folder_that_becomes_a_link_is_gone_with_its_files(inbox: Path, source: Source, tmp_path: Path) -> None:
+    """Of what lies behind the link neither size nor time nor content is told."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("secret")
+    (inbox / "sub").mkdir()
+    (inbox / "sub" / "a.txt").write_text("ours")
+    with listening(source) as desk:
+        desk.look()
+        shutil.rmtree(inbox / "sub")
+        (inbox / "sub").symlink_to(outside)
+        assert desk.look() == [("deleted", "sub/a.txt")]
+        (outside / "a.txt").write_text("another secret")
+        assert len(desk.look()) == 1
+
+
 def test_a_root_that_leads_elsewhere_today_is_not_followed(inbox: Path, tmp_path: Path, settings: LazySettings) -> None:
     settings.FILE_ROOTS = [str(inbox)]
     folder = inbox / "sub"

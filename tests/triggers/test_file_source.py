@@ -15,7 +15,8 @@ from triggers.errors import NotValid
 from triggers.listeners import keeper
 from triggers.listeners.hints import gives_hints
 from triggers.models import Source, Watch
-from triggers.sources.file import FileWatch, is_wanted, parse_watch, refuse_outside
+from triggers.sources.file import FileWatch, is_wanted, look_at, parse_watch, read, refuse_outside, walk
+from triggers.sources.unlinked import open_file
 
 
 @pytest.fixture
@@ -38,6 +39,40 @@ def test_what_lies_outside_may_not(root: Path, path: str) -> None:
     with pytest.raises(NotValid, match="FILE_ROOTS") as refused:
         refuse_outside(path.format(root=root))
     assert refused.value.facts["field"] == "path"
+
+
+def test_links_in_a_circle_may_not(root: Path) -> None:
+    (root / "loop").symlink_to(root / "loop")
+    with pytest.raises(NotValid, match="leads nowhere") as refused:
+        refuse_outside(str(root / "loop"))
+    assert refused.value.facts["field"] == "path"
+    with pytest.raises(NotValid):
+        refuse_outside(str(root / "a\x00b"))
+
+
+def test_a_root_in_a_circle_closes_no_other(root: Path, settings: LazySettings) -> None:
+    (root.parent / "loop").symlink_to(root.parent / "loop")
+    settings.FILE_ROOTS = [str(root.parent / "loop"), str(root)]
+    refuse_outside(str(root / "sub"))
+
+
+@pytest.mark.parametrize("below", ["link/a.txt", "sub/link.txt", "link/../sub/a.txt", "sub/../sub/a.txt"])
+def test_no_link_is_followed_by_whatever_looks_or_reads(root: Path, below: str) -> None:
+    """A folder may become a link between a check of its path and the opening."""
+    (root / "sub" / "a.txt").write_text("a")
+    (root / "link").symlink_to(root / "sub")
+    (root / "sub" / "link.txt").symlink_to(root / "sub" / "a.txt")
+    at = os.fsencode(root)
+    there = look_at(at + b"/sub/a.txt")
+    assert there is not None
+    assert read(at + b"/sub/a.txt", there).sha256
+    assert look_at(os.path.join(at, below.encode())) is None
+    assert read(os.path.join(at, below.encode()), there) is None
+    with pytest.raises(OSError, match=r"directory|leads back up|symbolic links"):
+        open_file(os.path.join(at, below.encode()))
+    assert [name for name, _ in walk(at, FileWatch(path="/x", recursive=True))] == [b"sub/a.txt"]
+    with pytest.raises(NotADirectoryError):
+        list(walk(at + b"/link", FileWatch(path="/x")))
 
 
 @pytest.mark.parametrize("path", ["data", "data/rung", "data/inbox", "."])

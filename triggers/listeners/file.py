@@ -156,8 +156,7 @@ class FileListener(threading.Thread):
 
     def find_root(self) -> None:
         """The folder that is watched: of a single file the one around it, since editors replace files."""
-        refuse_outside(self.watch.path)  # links may lead elsewhere today
-        path = os.path.realpath(self.watch.path)
+        path = str(refuse_outside(self.watch.path))  # links may lead elsewhere today
         is_file = os.path.isfile(path) or (not os.path.exists(path) and self.scope_of("file") == self.stored_scope())
         self.root = os.fsencode(os.path.dirname(path) if is_file else path)
         self.only = os.fsencode(os.path.basename(path)) if is_file else b""

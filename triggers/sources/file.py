@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from project.lib.faults import first_fault
 from project.lib.schema import rfc3339
 from triggers.errors import NotValid
+from triggers.sources.unlinked import entries, open_file, stat_of
 
 HASHED_TO = 64 * 1024 * 1024  # bytes; of a larger file only size, time and inode are compared
 LEAST, MOST = -(2**63), 2**63 - 1  # what a column holds; a time beyond, as of the year 2300, counts as the last one
@@ -77,24 +78,33 @@ def checked_watch(config: Mapping[str, Any]) -> dict[str, Any]:
     return watch.model_dump(mode="json", exclude_defaults=True)
 
 
-def refuse_outside(path: str) -> None:
-    """Raises NotValid unless `path`, wherever its links lead, lies inside FILE_ROOTS and shows nothing of DATA_DIR.
+def refuse_outside(path: str) -> Path:
+    """Where `path` leads. Raises NotValid unless that lies inside FILE_ROOTS and shows nothing of DATA_DIR.
 
     A root that holds DATA_DIR opens nothing inside it; one inside DATA_DIR, such as its inbox, opens itself."""
-    place, data = Path(path).resolve(), Path(settings.DATA_DIR).resolve()
+    place, data = place_of(path), Path(settings.DATA_DIR).resolve()
+    shown = text_of(os.fsencode(place))
     roots = [root for root in roots_of(settings.FILE_ROOTS) if place.is_relative_to(root)]
     if not roots:
         named = ", ".join(settings.FILE_ROOTS)
-        raise NotValid(f"path: {place} lies outside FILE_ROOTS ({named}); a folder is opened there.", field="path")
+        raise NotValid(f"path: {shown} lies outside FILE_ROOTS ({named}); a folder is opened there.", field="path")
     within = [root for root in roots if root.is_relative_to(data) and root != data]
     if data.is_relative_to(place) or (place.is_relative_to(data) and not within):
         raise NotValid(
-            f"path: {place} shows what the desk itself keeps (DATA_DIR); that is never watched.", field="path"
+            f"path: {shown} shows what the desk itself keeps (DATA_DIR); that is never watched.", field="path"
         )
+    return place
+
+
+def place_of(path: str) -> Path:
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle; what no path can hold
+        raise NotValid(f"path: {path!r} leads nowhere: {error}", field="path") from error
 
 
 def roots_of(names: list[str]) -> list[Path]:
-    return [Path(name).expanduser().resolve() for name in names]
+    return [Path(os.path.realpath(os.path.expanduser(name))) for name in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,25 +194,35 @@ def walk(root: bytes, watch: FileWatch) -> Iterator[tuple[bytes, Look]]:
     while folders:
         below = folders.pop()
         try:
-            entries = list(os.scandir(os.path.join(root, below)))
+            further, files = listed(root, below, watch)
         except OSError:
             if not below:
                 raise
             continue  # it went while we looked
-        for entry in entries:
-            name = os.path.join(below, entry.name)
+        folders += further
+        yield from files
+
+
+def listed(root: bytes, below: bytes, watch: FileWatch) -> tuple[list[bytes], list[tuple[bytes, Look]]]:
+    """The folders to go on with, and the watched files, that lie in one folder."""
+    folders: list[bytes] = []
+    files: list[tuple[bytes, Look]] = []
+    with entries(os.path.join(root, below)) as found:
+        for entry in found:
+            name = os.path.join(below, os.fsencode(entry.name))
             if entry.is_dir(follow_symlinks=False):
-                if watch.recursive and not entry.name.startswith(b"."):
+                if watch.recursive and not entry.name.startswith("."):
                     folders.append(name)
             elif is_wanted(name, watch) and entry.is_file(follow_symlinks=False):
                 with contextlib.suppress(OSError):  # it went while we looked
-                    yield name, Look.of(entry.stat(follow_symlinks=False))
+                    files.append((name, Look.of(entry.stat(follow_symlinks=False))))
+    return folders, files
 
 
 def look_at(path: bytes) -> Look | None:
     """The file as it stands; None for what is not there or no regular file. Raises OSError when nobody can tell."""
     try:
-        found = os.lstat(path)
+        found = stat_of(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return Look.of(found) if stat.S_ISREG(found.st_mode) else None
@@ -219,15 +239,6 @@ def read(path: bytes, look: Look) -> Look | None:
     except OSError:
         return None if not look.stands(look_at(path)) else look  # not readable for us: known by its looks alone
     return replace(look, sha256=digest.hexdigest()) if look.stands(after) else None
-
-
-def open_file(path: bytes | str) -> Any:
-    """Open a regular file for reading; a link, a pipe or a device raises OSError and is never waited for."""
-    number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise OSError(f"{os.fsdecode(path)!r} is no regular file")
-    return os.fdopen(number, "rb")
 
 
 def text_of(name: bytes) -> str:
