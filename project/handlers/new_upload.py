@@ -91,10 +91,18 @@ def looked_into(head: bytes, sort: str, *, whole: bool) -> dict[str, Any]:
         "begins_right": head.startswith(begins) if begins else None,
     }
     if sort == "csv" and text:
-        rows = [row for row in csv.reader(io.StringIO(text)) if row]
-        widths = {len(row) for row in rows}
-        found |= {"columns": rows[0][:50] if rows else [], "rows": max(0, len(rows) - 1), "is_even": len(widths) <= 1}
+        found |= table_of(text)
     return found
+
+
+def table_of(text: str) -> dict[str, Any]:
+    """Its columns and rows, whatever ends its lines; or why it is no table."""
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except csv.Error as error:  # such as a field of more than 131,072 characters
+        return {"no_table": str(error)}
+    widths = {len(row) for row in rows}
+    return {"columns": rows[0][:50] if rows else [], "rows": max(0, len(rows) - 1), "is_even": len(widths) <= 1}
 
 
 def check(upload: dict[str, Any]) -> list[str]:
@@ -106,6 +114,7 @@ def check(upload: dict[str, Any]) -> list[str]:
         (upload["is_program"], "it is a program"),
         (upload["begins_right"] is False and upload["size"] > 0, f"it is no .{sort} inside"),
         (sort in TEXTS and not upload["is_text"] and upload["size"] <= READ_TO, f"a .{sort} file is text; this is not"),
+        ("no_table" in upload, f"it cannot be read as a table: {upload.get('no_table')}"),
         (upload.get("is_even") is False, "its rows do not all have the same number of columns"),
     ]
     return [words for wrong, words in faults if wrong]

@@ -73,11 +73,18 @@ def test_a_table_is_read_and_told(inbox: Path) -> None:
     assert "2 rows of id, total" in action.arguments["text"]
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_the_lines_of_a_table_end_as_they_like(inbox: Path, end: bytes) -> None:
+    run = ran("new-upload", arrived(inbox / "a.csv", b"id,note" + end + b'1,"two' + end + b'lines"' + end))
+    assert (run.result["outcome"], run.result["columns"], run.result["rows"]) == ("fine", ["id", "note"], 1)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
         ("a.csv", b"", "it is empty"),
         ("a.csv", b"a,b\n1\n", "same number of columns"),
+        ("a.csv", b"a,b\n1," + b"x" * 131_073, "cannot be read as a table: field larger than field limit"),
         ("a.csv", b"\x00\x01", "is text; this is not"),
         ("a.pdf", b"<html>", "no .pdf inside"),
         ("a.txt", b"#!/bin/sh\nrm -r /", "it is a program"),
