@@ -85,6 +85,30 @@ def test_a_record_is_one_json_object_that_says_who_speaks_and_what_it_is_about()
         "GITHUB_TOKEN=hidden",
         "ghp_hiddenhiddenhiddenhiddenhidden123456",
         "xoxb-hidden-hidden-hiddenhidden",
+        "xoxc-hidden-hidden-hiddenhidden",
+        "glpat-hiddenhiddenhidden",
+        "https://hooks.slack.com/services/Thidden/Bhidden/hidden",
+        "POST https://open.feishu.cn/open-apis/bot/v2/hook/hidden-hidden failed",
+        "https://open.larksuite.com/open-apis/bot/v2/hook/hidden-hidden",
+        "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=hidden-hidden",
+        "https://example.org/hook?x=1&amp;key=hidden",
+        "https://discord.com/api/webhooks/12/hidden",
+        "tgram://12:hidden/hidden/",
+        "slack://hidden/hidden/hidden/#night",
+        r"{\"password\": \"hidden\", \"x\": 1}",
+        r"{\"password\": \"a\\\"hidden\", \"x\": 1}",
+        r"{\\\"password\\\": \\\"hidden\\\"}",
+        "{'password': b'hidden'}",
+        r'password="a \"hidden\" thing"',
+        'password="hidden and cut',
+        "secrets: ['hidden', 'hidden']",
+        "secrets=('a', b'hidden')",
+        '{"token": {"value": "hidden"}}',
+        '{"secrets": {"one": ["]}hidden", "hidden"], "two": {"three": "hidden"}}}',
+        "('x-gitlab-token','hidden')",
+        "[(b'x-gitlab-token', b'hidden')]",
+        "pwd=hidden",
+        "DB_PWD: hidden",
         "eyJhbGciOiJIUzI1NiJ9hidden.eyJzdWIiOiJ4In0hidden.c2lnbmF0dXJlhidden",
         "-----BEGIN RSA PRIVATE KEY-----\nhidden\nhidden\n-----END RSA PRIVATE KEY-----",
     ],
@@ -119,6 +143,9 @@ def test_a_fact_under_the_name_of_a_secret_goes_whole(name):
         "https://example.org/path?page=2#top",
         "R-5 triage-issue failed: KeyError; attempt 2 follows",
         "mail to ann@example.org",
+        "GET https://example.org/a?monkey=1&page=2 said no, as s3://shelf/night did",
+        "R-5 waits (token) for [secret] things",
+        "hooks.slack.com did not answer",
     ],
 )
 def test_ordinary_words_stay(text):
@@ -156,7 +183,12 @@ def test_what_is_no_json_is_told_as_text():
 
 
 @pytest.mark.parametrize(
-    "text", ["a-" * 20_000, "sha256=" * 3000, "eyJa" * 5000, "a" * 40_000, "://" * 9000, "token " * 5000]
+    "text",
+    [
+        *("a-" * 20_000, "sha256=" * 3000, "eyJa" * 5000, "a" * 40_000, "://" * 9000, "token " * 5000, "(" * 40_000),
+        *("token=[" * 5000, 'token="\\' * 4000, 'token=\\"' * 4000, "['token'," * 4000, "a://" * 9000),
+        *(f"token={tail}" for tail in ("\\" * 40_000, "{[" * 20_000, "[" + "'" * 30_000, " " * 40_000)),
+    ],
 )
 def test_a_hostile_text_costs_no_time(text):
     began = time.monotonic()
