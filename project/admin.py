@@ -43,6 +43,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "approvals.attempt": ("id", "action", "number", "outcome", "started_at", "ended_at"),
     "approvals.connection": ("slug", "system", "practice", "version", "archived_at"),
 }
+# How several rows are called, where an added s is no word.
+PLURALS = {
+    "triggers.switch": "switches",
+    "triggers.seen": "deliveries seen",
+    "triggers.tally": "tallies",
+    "triggers.counted": "counted until",
+    "triggers.watch": "watches",
+}
 WINDOWS = ("triggers", "approvals", "axes")  # apps whose rows are all windows
 
 
@@ -186,6 +194,8 @@ def furnish(site: admin.AdminSite) -> None:
         site.unregister(model)
     for label in WINDOWS:
         site.register(list(apps.get_app_config(label).get_models()), Window)
+    for label, words in PLURALS.items():
+        apps.get_model(label)._meta.verbose_name_plural = words
     for model, row in EDITABLE.items():
         site.register(model, row)
     site.has_permission = lambda request: can(request.user, "configure")  # type: ignore[method-assign]

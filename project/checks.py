@@ -25,12 +25,13 @@ OTHERS_READ, OTHERS_WRITE = stat.S_IRWXG | stat.S_IRWXO, stat.S_IWGRP | stat.S_I
 
 @dataclass(frozen=True)
 class Question:
-    """`ask` returns what is wrong, or an empty text; `hint` is what to do then."""
+    """`ask` returns what is wrong, or an empty text; `hint` is what to do then, on the `page` of this name if any."""
 
     id: str
     words: str
     hint: str
     ask: Callable[[], str]
+    page: str = ""
 
     @property
     def tone(self) -> str:
@@ -48,11 +49,11 @@ class Question:
 DEPLOY: list[Question] = []
 
 
-def question(id: str, words: str, hint: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
+def question(id: str, words: str, hint: str, page: str = "") -> Callable[[Callable[[], str]], Callable[[], str]]:
     """The function below answers this question before the desk goes into production."""
 
     def add(ask: Callable[[], str]) -> Callable[[], str]:
-        DEPLOY.append(Question(f"nightdesk.{id}", words, hint, ask))
+        DEPLOY.append(Question(f"nightdesk.{id}", words, hint, ask, page))
         return ask
 
     return add
@@ -128,7 +129,12 @@ def alarms() -> str:
     return "" if settings.NOTIFY_URLS else "NOTIFY_URLS is empty: alarms are shown on the practice page only"
 
 
-@question("W003", "Is there a second person?", "Invite another reviewer: tier high needs one who did not ask.")
+@question(
+    "W003",
+    "Is there a second person?",
+    "Invite another reviewer: tier high needs one who did not ask.",
+    page="admin:people_user_changelist",
+)
 def second_person() -> str:
     people = User.objects.filter(is_active=True, groups__name="reviewer").distinct()[:2].count()
     return "" if people > 1 else f"{'Only one person' if people else 'Nobody'} may decide"

@@ -99,3 +99,10 @@ def test_a_superuser_without_the_role_is_nobody_here(sign_in, db):
     root = User.objects.create_superuser("root", password=PASSWORD)
     roles.grant(root, roles.VIEWER)
     assert sign_in(root).get("/admin/").status_code == 403
+
+
+def test_the_index_calls_every_kind_of_row_by_a_word(fresh):
+    index = fresh.get(reverse("admin:index")).content.decode().lower()
+    assert "deliveries seen" in index
+    for odd in ("switchs", "seens", "tallys", "counteds", "watchs"):
+        assert odd not in index

@@ -158,6 +158,13 @@ def test_checks_name_what_is_wrong_with_a_hint_and_the_worst_first(ann, sign_in,
     assert page.index('id="nightdesk.I001"') < page.index('id="nightdesk.E007"'), "what is well comes last"
 
 
+def test_the_hint_to_invite_somebody_leads_an_admin_to_where_that_is_done(ann, owner, sign_in):
+    there = '<a href="/admin/people/user/">'
+    ann.groups.remove(*ann.groups.filter(name="reviewer"))
+    assert there in sign_in(owner).get("/settings/checks").content.decode()
+    assert there not in sign_in(ann).get("/settings/checks").content.decode(), "she may not go there"
+
+
 def test_the_tabs_show_only_where_one_may_go(ann, ben, eve, sign_in):
     told = {
         user.username: "/settings/checks" in sign_in(user).get("/settings").content.decode() for user in (ann, ben, eve)
