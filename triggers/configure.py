@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 OWN_ADDRESSES = ("new",)  # the address of the empty form: a row of that name would hide its own page
+PUBLISHED = "published"  # the source of what actions publish: events from elsewhere do not come under its name
 MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
 SHORTEST_SECRET = 8  # characters
 ONE_AT_A_TIME = {"limit": 1, "when_busy": "skip", "waiting_counts": True}
@@ -32,6 +33,11 @@ ONE_AT_A_TIME = {"limit": 1, "when_busy": "skip", "waiting_counts": True}
 
 def make_source(*, by: "User | None", slug: str, **fields: Any) -> Source:
     """Save a new source. Raises NotValid, NotYet, SlugTaken."""
+    if slug == PUBLISHED and fields.get("kind") != "cloudevents":
+        words = (
+            f"`{PUBLISHED}` is kept for events that actions publish, a source of kind `cloudevents`; choose another."
+        )
+        raise NotValid(words, field="slug")
     fields = checked_source(fields, slug=slug)
     secrets = fields.pop("secrets", None)
     with transaction.atomic():

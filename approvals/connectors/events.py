@@ -14,12 +14,11 @@ from approvals.errors import NotSent, Refused
 from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from triggers.cloudevents import STRUCTURED
+from triggers.configure import PUBLISHED
 from triggers.durable import RESERVED
 from triggers.errors import BadDelivery, QueueFull, TooMany
 from triggers.models import Audit, ConfigVersion, Source
 from triggers.publish import publish
-
-SOURCE = "published"
 
 
 class Publish(Arguments):
@@ -40,12 +39,14 @@ def own_source() -> Source:
     """The row that actions publish through; made when the first one does."""
     with transaction.atomic():
         given = {"name": "Published by actions", "kind": "cloudevents", "types": ["**"]}
-        row, is_new = Source.objects.get_or_create(slug=SOURCE, defaults=given)
+        row, is_new = Source.objects.get_or_create(slug=PUBLISHED, defaults=given)
         if is_new:
             ConfigVersion.bump()
             Audit.write("create", row)
+    if row.kind != "cloudevents":
+        raise Refused(f"the source {PUBLISHED} is a {row.kind}; actions publish through one of kind cloudevents only")
     if not row.enabled or row.archived_at:
-        raise Refused(f"the source {SOURCE} is switched off")
+        raise Refused(f"the source {PUBLISHED} is switched off")
     return row
 
 
@@ -53,7 +54,7 @@ def deliver(far: Far, wish: Publish, key: str) -> Result:
     event: dict[str, Any] = {
         "specversion": "1.0",
         "id": key,
-        "source": f"/{SOURCE}",
+        "source": f"/{PUBLISHED}",
         **wish.model_dump(exclude_none=True, exclude_defaults=True),
         **{name: value for name, value in far.trace.items() if value},
     }

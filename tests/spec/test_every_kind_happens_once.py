@@ -214,6 +214,16 @@ class TestPublish:
         assert Action.objects.get().status == "failed"
         assert Source.objects.count() == 1
 
+    def test_a_source_of_another_kind_is_never_taken_for_its_own(self, db):
+        builders.source("published", provider="github")
+        with handling(publish):
+            builders.run("story")
+            work()
+        action = Action.objects.get()
+        assert action.status == "failed"
+        assert "the source published is a webhook" in action.error["message"]
+        assert not Event.objects.filter(type="shop.closed").exists()
+
 
 def test_a_question_is_answered_once(db, ann, ben):
     """Its own promises stand in test_people_are_asked.py."""

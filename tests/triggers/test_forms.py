@@ -330,6 +330,7 @@ def test_a_scheme_of_ones_own_is_described_in_the_form(admin):
         ({"template": "{sig.t}{body}", "before": "V1"}, "before", "names the signature"),
         ({"tolerance": "60"}, "timestamp", "goes with the tolerance"),
         ({"slug": "new"}, "slug", "taken"),
+        ({"slug": "published"}, "slug", "kept for events that actions publish"),
     ],
 )
 def test_a_scheme_that_proves_nothing_is_refused_at_its_field(admin, changes, field, said):
