@@ -16,6 +16,7 @@ NEEDED = {  # one of these secrets, and what is said without
     "wecom": (("webhook_url",), "a webhook address"),
     "stripe": (("key",), "a key"),
 }
+TEXTS = ("api_url", "host", "security", "username", "sender", "channel")
 
 
 def check_connection(
@@ -25,9 +26,10 @@ def check_connection(
 
     `secrets` is None when those that are stored cannot be read: there are some, and that is all that is known."""
     known = secrets or {}
+    check_shape(config)
     check_web(config.get("api_url"), "api_url")
     check_web(known.get("webhook_url"), "webhook_url")
-    check_hosts(config.get("hosts") or ())
+    check_hosts(config.get("hosts") or [])
     if system == "http" and (secrets is None or secrets) and not config.get("hosts"):
         raise NotValid("Name the hosts to which the headers may go.", field="hosts")
     if system == "slack" and known.get("token") and not config.get("channel"):
@@ -38,6 +40,20 @@ def check_connection(
         names, words = NEEDED[system]
         if not any(known.get(name) for name in names):
             raise NotValid(f"A connection that is not for practice needs {words}.", field=names[0])
+
+
+def check_shape(config: Mapping[str, Any]) -> None:
+    """Each member as it is written on the page; what is left empty is not there."""
+    for name in TEXTS:
+        if config.get(name) is not None and not isinstance(config[name], str):
+            raise NotValid(f"`{name}` is a text.", field=name)
+    port, hosts = config.get("port"), config.get("hosts")
+    if port not in (None, "") and (type(port) is not int or port < 1):  # True is an int, too
+        raise NotValid("The port is a whole number.", field="port")
+    if hosts is not None and not (isinstance(hosts, list) and all(isinstance(each, str) for each in hosts)):
+        raise NotValid("`hosts` is a list of texts.", field="hosts")
+    if security_of(config) not in smtp.PORT_OF:
+        raise NotValid(f"The encryption is one of {', '.join(smtp.PORT_OF)}.", field="security")
 
 
 def check_web(url: Any, field: str) -> None:
@@ -52,11 +68,11 @@ def check_web(url: Any, field: str) -> None:
         return
 
 
-def check_hosts(hosts: Iterable[Any]) -> None:
+def check_hosts(hosts: Iterable[str]) -> None:
     try:
         for entry in hosts:
             origin(entry)
-    except (TypeError, ValueError, AttributeError):
+    except ValueError:
         raise NotValid("Each of `hosts` is written host, host:port or https://host.", field="hosts") from None
 
 
@@ -66,10 +82,7 @@ def check_mail(config: Mapping[str, Any], *, practice: bool) -> None:
         if practice:
             return
         raise NotValid("A connection that is not for practice needs a server.", field="host")
-    security = security_of(config)
-    if security not in smtp.PORT_OF:
-        raise NotValid(f"The encryption is one of {', '.join(smtp.PORT_OF)}.", field="security")
-    if security == "none" and config.get("username"):
+    if security_of(config) == "none" and config.get("username"):
         raise NotValid("A password is not sent without encryption.", field="security")
     try:
         bare(str(config.get("sender") or ""))

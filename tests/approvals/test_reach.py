@@ -41,23 +41,28 @@ def test_what_the_operator_named_is_allowed():
     [
         ("smtp", {**MAIL, "host": "127.0.0.1", "port": 587}, {}, "host"),
         ("smtp", {**MAIL, "port": 22}, {}, "host"),
-        ("smtp", {**MAIL, "port": "many"}, {}, "host"),
-        ("smtp", {**MAIL, "port": [1]}, {}, "host"),
+        *(("smtp", {**MAIL, "port": port}, {}, "port") for port in ("many", "587", [1], {}, 587.9, True, 0)),
         ("smtp", {"sender": MAIL["sender"]}, {}, "host"),
         ("smtp", {"host": MAIL["host"]}, {}, "sender"),
         ("smtp", {**MAIL, "sender": "Desk <desk@example.org>"}, {}, "sender"),
         ("smtp", {**MAIL, "security": "ssl"}, {}, "security"),
         ("smtp", {**MAIL, "security": ["tls"]}, {}, "security"),
+        ("smtp", {**MAIL, "security": {}}, {}, "security"),
+        ("smtp", {**MAIL, "host": ["smtp.invalid"]}, {}, "host"),
+        ("smtp", {**MAIL, "username": 7}, {}, "username"),
         ("smtp", {**MAIL, "security": "none", "username": "desk"}, {"password": "x"}, "security"),
         ("http", {"hosts": ["ftp://x"]}, {}, "hosts"),
         ("http", {"hosts": ["u:p@x"]}, {}, "hosts"),
         ("http", {"hosts": [7]}, {}, "hosts"),
         ("http", {"hosts": 7}, {}, "hosts"),
+        ("http", {"hosts": "abc"}, {}, "hosts"),
+        ("http", {"hosts": {}}, {}, "hosts"),
         ("http", {}, {"X-Key": "abc"}, "hosts"),
         ("github", {}, {}, "token"),
         ("stripe", {}, {"token": "x"}, "key"),
         ("slack", {}, {}, "webhook_url"),
         ("slack", {}, {"token": "xoxb-1"}, "channel"),
+        ("slack", {"channel": ["C1"]}, {"token": "xoxb-1"}, "channel"),
         ("feishu", {}, {"secret": "x"}, "webhook_url"),
         ("wecom", {}, {}, "webhook_url"),
     ],
@@ -86,6 +91,11 @@ def test_what_is_whole_is_taken_and_so_is_a_name_that_nobody_knows_yet(system, c
 @pytest.mark.parametrize("system", ["github", "http", "smtp", "slack", "feishu", "wecom", "stripe"])
 def test_practice_needs_nothing(system):
     check_connection(system, {}, {}, practice=True)
+
+
+@pytest.mark.parametrize(("member", "value"), [("port", [1]), ("security", "xx"), ("host", 7), ("hosts", "abc")])
+def test_practice_too_takes_no_other_shape(member, value):
+    assert refused("smtp", {member: value}, practice=True).facts == {"field": member}
 
 
 def test_secrets_that_cannot_be_read_are_still_there():
