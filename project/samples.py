@@ -110,7 +110,7 @@ def put(source: Source, name: str, body: bytes, *, again: bool) -> Sent:
 
 
 def link_to(event: Event) -> str:
-    return f"{settings.BASE_URL}/events/{event.pk}"
+    return f"{link_base()}/events/{event.pk}"
 
 
 def post(url: str, headers: dict[str, str], body: bytes) -> httpx.Response:
@@ -133,7 +133,7 @@ def read(answer: httpx.Response, base_url: str) -> Sent:
     except ValueError as error:
         raise NotSent(f"no Nightdesk answers at {answer.request.url}") from error
     seq = told.get("seq")
-    link = f"{base_url.rstrip('/') or settings.BASE_URL}{told['event']}" if told.get("event") else ""
+    link = f"{base_url.rstrip('/') or link_base()}{told['event']}" if told.get("event") else ""
     return Sent(told.get("status", ""), seq, link)
 
 
@@ -154,6 +154,12 @@ def running_address() -> str:
     except (OSError, ValueError, LookupError, StopIteration):
         return ""
     return address(host, port)
+
+
+def link_base() -> str:
+    """What a printed link begins with: BASE_URL, unless the desk that runs here got another PORT than this shell."""
+    running = running_address()
+    return running if running and running != set_address() else settings.BASE_URL
 
 
 def set_address() -> str:

@@ -108,8 +108,9 @@ def test_a_ring_finds_the_desk_that_runs_here_on_a_port_of_its_own(settings):
         web = {"name": "web", "ready": f"tcp:127.0.0.1:{port}"}
         plan = settings.DATA_DIR / processes.PLAN
         plan.write_text(json.dumps({"children": [{"name": "valkey", "ready": "unix:/x"}, web]}))
-        assert samples.own_address() == f"http://127.0.0.1:{port}"
+        assert samples.own_address() == samples.link_base() == f"http://127.0.0.1:{port}"
     assert samples.own_address() == "http://127.0.0.1:9", "that desk is closed"
+    assert samples.link_base() == settings.BASE_URL
     plan.unlink()
 
 
