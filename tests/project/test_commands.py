@@ -90,7 +90,10 @@ def test_samples_are_listed(capsys):
     [
         ({"name": "github-isue"}, "there is no sample 'github-isue'; there are: github-issue, "),
         ({"name": "generic", "again": True}, "generic was not sent from here yet"),
-        ({"url": "http://127.0.0.1:9"}, "no desk answers at http://127.0.0.1:9/hooks/github; start it with: make up"),
+        (
+            {"url": "http://127.0.0.1:9"},
+            "no desk answers at http://127.0.0.1:9/hooks/github; start it with: make up (one on another port: PORT=",
+        ),
         ({"url": "not an address"}, "not an address"),
     ],
 )
