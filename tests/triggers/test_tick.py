@@ -41,10 +41,10 @@ def test_an_event_that_cannot_be_matched_leaves_the_others_their_turn(monkeypatc
     bad, good = builders.event(status="accepted"), builders.event(status="accepted")
     start_runs = store.start_runs
 
-    def choosy(db: Any, members: Any, now: Any) -> None:
-        if members[0].seq == bad.pk:
+    def choosy(db: Any, member: Any, version: int) -> bool:
+        if member.seq == bad.pk:
             raise IntegrityError("a row that cannot be written")
-        start_runs(db, members, now)
+        return start_runs(db, member, version)
 
     monkeypatch.setattr(store, "start_runs", choosy)
     assert dispatch.tick().matched == 1
