@@ -1,6 +1,7 @@
 """What a source or a trigger must be before it is saved; the API and the forms ask the same two functions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, models, transaction
@@ -33,6 +34,14 @@ ONE_AT_A_TIME = {"limit": 1, "when_busy": "skip", "waiting_counts": True}
 
 def make_source(*, by: "User | None", slug: str, **fields: Any) -> Source:
     """Save a new source. Raises NotValid, NotYet, SlugTaken."""
+    source = unsaved_source(slug, **fields)
+    with transaction.atomic():
+        save_source(source, by=by)
+    return source
+
+
+def unsaved_source(slug: str, **fields: Any) -> Source:
+    """A row that may be saved. Raises NotValid, NotYet."""
     if slug == PUBLISHED and fields.get("kind") != "cloudevents":
         words = (
             f"`{PUBLISHED}` is kept for events that actions publish, a source of kind `cloudevents`; choose another."
@@ -40,13 +49,15 @@ def make_source(*, by: "User | None", slug: str, **fields: Any) -> Source:
         raise NotValid(words, field="slug")
     fields = checked_source(fields, slug=slug)
     secrets = fields.pop("secrets", None)
-    with transaction.atomic():
-        source = Source(slug=slug, sealed_secrets=crypto.seal(secrets), **fields)
-        insert_named(source)
-        ConfigVersion.bump()
-        Audit.write("create", source, by=by)
-        changed("sources", id=slug)
-    return source
+    return Source(slug=slug, sealed_secrets=crypto.seal(secrets), **fields)
+
+
+def save_source(source: Source, *, by: "User | None") -> None:
+    """Inside the caller's transaction. Raises SlugTaken, NotValid."""
+    insert_named(source)
+    ConfigVersion.bump()
+    Audit.write("create", source, by=by)
+    changed("sources", id=source.slug)
 
 
 def insert_named(row: models.Model) -> None:
@@ -64,15 +75,18 @@ def insert_named(row: models.Model) -> None:
 
 
 def change_source(source: Source, *, by: "User | None", version: int, **fields: Any) -> Source:
-    """Write `fields` when `version` is still the row's. Raises Stale, NotValid, NotYet."""
+    """Write `fields` when `version` is still the row's. Raises Stale, NotValid, NotYet.
+
+    All is checked before BEGIN, on `source` as it was read: one that changed since has another version."""
+    refuse_stale(source.version, version)
+    given = {"kind": source.kind, "provider": source.provider, "config": source.config, **fields}
+    complete = checked_source(given, slug=source.slug)
     with transaction.atomic():
-        source = Source.objects.select_for_update().get(pk=source.pk)
-        refuse_stale(source.version, version)
-        given = {"kind": source.kind, "provider": source.provider, "config": source.config, **fields}
-        complete = checked_source(given, slug=source.slug)
-        source.change(by=by, **{name: complete[name] for name in fields})
-        changed("sources", id=source.slug)
-    return source
+        held = Source.objects.select_for_update().get(pk=source.pk)
+        refuse_stale(held.version, version)
+        held.change(by=by, **{name: complete[name] for name in fields})
+        changed("sources", id=held.slug)
+    return held
 
 
 def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
@@ -126,11 +140,12 @@ def default_types(fields: Mapping[str, Any], slug: str) -> list[str]:
 def make_trigger(*, by: "User | None", slug: str, new_source: dict[str, Any] | None = None, **fields: Any) -> Trigger:
     """Save a new trigger, and with it the source it listens to: both or neither.
 
-    Raises NotValid, BadFilter, NotYet, SlugTaken."""
+    Raises NotValid, BadFilter, NotYet, SlugTaken; what is refused of the source says so by `of="source"`."""
+    made = source_of(new_source)
+    fields = checked_trigger(fields, made)
+    fields.setdefault("name", slug)
     with transaction.atomic():
-        make_its_source(new_source, by=by)
-        fields = checked_trigger(fields)
-        fields.setdefault("name", slug)
+        save_made(made, by=by)
         trigger = Trigger(slug=slug, owner=by, changed_by=by, **fields)
         insert_named(trigger)
         ConfigVersion.bump()
@@ -139,37 +154,53 @@ def make_trigger(*, by: "User | None", slug: str, new_source: dict[str, Any] | N
     return trigger
 
 
-def make_its_source(new_source: dict[str, Any] | None, *, by: "User | None") -> None:
-    """Inside the trigger's transaction; what is refused of it says so by `of="source"`."""
-    if new_source is None:
-        return
-    try:
-        make_source(by=by, **new_source)
-    except Problem as refused:
-        refused.facts["of"] = "source"
-        raise
-
-
 def change_trigger(
     trigger: Trigger, *, by: "User | None", version: int, new_source: dict[str, Any] | None = None, **fields: Any
 ) -> Trigger:
     """Write `fields` when `version` is still the row's, and make the source it listens to from now on: both or neither.
 
-    Raises Stale, NotValid, BadFilter, NotYet, SlugTaken."""
+    Raises Stale, NotValid, BadFilter, NotYet, SlugTaken. All is checked before BEGIN, on `trigger` as it was read."""
+    refuse_stale(trigger.version, version)
+    made = source_of(new_source)
+    before = {"source": trigger.source, "handler": trigger.handler, "config": trigger.config}
+    complete = checked_trigger({**before, "limits": trigger.limits, **fields}, made)
+    written = {*fields, "filter_plan"} if "filter" in fields else set(fields)
     with transaction.atomic():
-        trigger = Trigger.objects.select_for_update(of=("self",)).get(pk=trigger.pk)
-        refuse_stale(trigger.version, version)
-        make_its_source(new_source, by=by)
-        before = {"source": trigger.source, "handler": trigger.handler, "config": trigger.config}
-        complete = checked_trigger({**before, "limits": trigger.limits, **fields})
-        written = {*fields, "filter_plan"} if "filter" in fields else set(fields)
-        trigger.change(by=by, **{name: complete[name] for name in written})
-        changed("triggers", id=trigger.slug)
-    return trigger
+        held = Trigger.objects.select_for_update(of=("self",)).get(pk=trigger.pk)
+        refuse_stale(held.version, version)
+        save_made(made, by=by)
+        held.change(by=by, **{name: complete[name] for name in written})
+        changed("triggers", id=held.slug)
+    return held
 
 
-def checked_trigger(fields: dict[str, Any]) -> dict[str, Any]:
-    source = Source.objects.kept().filter(slug=fields["source"]).first()
+@contextmanager
+def of_its_source() -> Iterator[None]:
+    """What is refused of the source that a trigger is saved with names it, so that the page blames the right form."""
+    try:
+        yield
+    except Problem as refused:
+        refused.facts["of"] = "source"
+        raise
+
+
+def source_of(fields: dict[str, Any] | None) -> Source | None:
+    if fields is None:
+        return None
+    with of_its_source():
+        return unsaved_source(**fields)
+
+
+def save_made(source: Source | None, *, by: "User | None") -> None:
+    if source is not None:
+        with of_its_source():
+            save_source(source, by=by)
+
+
+def checked_trigger(fields: dict[str, Any], made: Source | None = None) -> dict[str, Any]:
+    """The fields as the row has them; `made` is a source that is saved with it."""
+    is_made = made is not None and made.slug == fields["source"]
+    source = made if is_made else Source.objects.kept().filter(slug=fields["source"]).first()
     if source is None and fields["source"] not in (*INNER, "*"):
         raise NotValid(f"There is no source `{fields['source']}`.", field="source")
     if "type_pattern" in fields:
