@@ -12,6 +12,7 @@ from project.lib import clock
 
 MOST_PARAMETERS = 30_000  # of one statement; SQLite takes 32,766, PostgreSQL 65,535
 SIZES = (64, 32, 16, 8, 4, 2, 1)  # rows of one statement: few enough texts that SQLite compiles each only once
+VERSION = "SELECT version FROM triggers_configversion WHERE id = 1"  # no row yet: the first one
 CLAIM = (
     'INSERT INTO "triggers_seen" (source_id, "key", event, until) VALUES {values} '
     'ON CONFLICT (source_id, "key") DO UPDATE SET event = excluded.event, until = excluded.until '
@@ -99,12 +100,16 @@ class Dialect:
     def run(self, sql: str, params: Row = ()) -> None:
         self.cursor.execute(sql if self.mark == "%s" else marked(sql, self.mark), tuple(params))
 
+    def version(self) -> int:
+        """Of the configuration."""
+        found = self.rows(VERSION)
+        return int(found[0][0]) if found else 1
+
     def opening(self, events: int, runs: int) -> Opening:
         """The version, the time, and ids for as many events and runs."""
         last = "(SELECT seq FROM sqlite_sequence WHERE name = 'triggers_{}')"
         [(version, text, event, run)] = self.rows(
-            "SELECT (SELECT version FROM triggers_configversion WHERE id = 1), strftime('%Y-%m-%d %H:%M:%f', 'now'), "
-            f"{last.format('event')}, {last.format('run')}"
+            f"SELECT ({VERSION}), strftime('%Y-%m-%d %H:%M:%f', 'now'), {last.format('event')}, {last.format('run')}"
         )
         now = datetime.fromisoformat(text).replace(tzinfo=UTC) + clock.shift
         event, run = (event or 0) + 1, (run or 0) + 1
@@ -150,8 +155,7 @@ class Postgres(Dialect):
         name = "pg_get_serial_sequence('triggers_{}', 'id') AS name"
         fresh = f"ARRAY(SELECT nextval(name) FROM {name}, generate_series(1, %s))"
         [(version, now, event_ids, run_ids)] = self.rows(
-            "SELECT (SELECT version FROM triggers_configversion WHERE id = 1), clock_timestamp(), "
-            f"{fresh.format('event')}, {fresh.format('run')}",
+            f"SELECT ({VERSION}), clock_timestamp(), {fresh.format('event')}, {fresh.format('run')}",
             [events, runs],
         )
         return Opening(version or 1, now.astimezone(UTC) + clock.shift, sorted(event_ids), sorted(run_ids))

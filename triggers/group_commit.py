@@ -27,7 +27,6 @@ PRAGMAS = (
     "wal_autocheckpoint=8000",  # pages, 32 MB: a page that many batches touch is copied back once
     "cache_size=-32768",  # KiB: the indexes a batch touches stay at hand
 )
-VERSION = "SELECT version FROM triggers_configversion WHERE id = 1"
 
 
 class Unconfirmed(Exception):
@@ -44,7 +43,8 @@ class Writer:
         return await asyncio.get_running_loop().run_in_executor(self.thread, function, *given)
 
     async def version(self) -> int:
-        return int(await self.beside(self.read_version))
+        version: int = await self.beside(self.read_version)
+        return version
 
     async def close(self) -> None:
         await self.beside(self.disconnect)
@@ -81,12 +81,16 @@ class SqliteWriter(Writer):
             cursor = self.connected().cursor()
             db = Dialect(cursor, "?")
             cursor.execute("BEGIN IMMEDIATE")
+            written = False
             try:
                 store.write(db, members, version)
+                written = True
                 cursor.execute("COMMIT")
-            except BaseException:
-                if cursor.connection.in_transaction:  # so it was not committed: SQLite says so for certain
+            except BaseException as error:
+                if cursor.connection.in_transaction:
                     cursor.execute("ROLLBACK")
+                elif written:  # the disk failed during COMMIT: what it holds is not known
+                    raise Unconfirmed(str(error)) from error
                 raise
         try:
             read_back(db, members)
@@ -95,8 +99,7 @@ class SqliteWriter(Writer):
 
     def read_version(self) -> int:
         with translated():
-            row = self.connected().execute(VERSION).fetchone()
-        return int(row[0]) if row else 1
+            return Dialect(self.connected().cursor(), "?").version()
 
     def disconnect(self) -> None:
         if self.db is not None:
@@ -138,9 +141,7 @@ class PostgresWriter(Writer):
     def read_version(self) -> int:
         connection.close_if_unusable_or_obsolete()
         with connection.cursor() as cursor:
-            cursor.execute(VERSION)
-            row = cursor.fetchone()
-        return int(row[0]) if row else 1
+            return Postgres(cursor).version()
 
     def disconnect(self) -> None:
         connection.close()

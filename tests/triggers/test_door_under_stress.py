@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -213,33 +214,57 @@ def test_a_database_that_is_away_is_503_with_a_time_and_then_it_goes_on(monkeypa
     assert Event.objects.count() == 2
 
 
-@pytest.mark.postgres
+def cut_off_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first COMMIT is carried out, and its answer never comes; the next connection works."""
+    commits: list[int] = []
+
+    def cut(error: type[Exception]) -> None:
+        commits.append(1)
+        if len(commits) == 1:
+            raise error("the answer never came")
+
+    real = BaseDatabaseWrapper.commit
+
+    def commit(self: BaseDatabaseWrapper) -> None:
+        real(self)
+        cut(OperationalError)
+
+    class CutOff(sqlite3.Cursor):
+        def execute(self, sql: str, *given: Any) -> Any:
+            told = super().execute(sql, *given)
+            if sql == "COMMIT":
+                cut(sqlite3.OperationalError)
+            return told
+
+    class Line(sqlite3.Connection):
+        def cursor(self, factory: Any = CutOff) -> Any:
+            return super().cursor(factory)
+
+    if connection.vendor == "postgresql":
+        monkeypatch.setattr(BaseDatabaseWrapper, "commit", commit)
+    else:
+        monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Line))
+
+
 def test_a_commit_whose_answer_was_cut_off_is_written_by_nobody_else(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has heard COMMIT, the line breaks, and the next connection works: three deliveries stay three."""
-    commits: list[int] = []
-    real = BaseDatabaseWrapper.commit
-
-    def cut_off(self: BaseDatabaseWrapper) -> None:
-        real(self)
-        commits.append(1)
-        if len(commits) == 1:
-            raise OperationalError("server closed the connection unexpectedly")
+    """Three deliveries stay three, also those of a sender without ids, which nothing else would make harmless."""
 
     async def work(door: Door) -> list[object]:
         group = GroupCommit(writer_for(connection.settings_dict, connection.vendor))
         known = await asyncio.to_thread(in_thread, routing.table)
         batch = [member(source, name) for name in "abc"]
         for one in batch:
-            one.arrival.keys = []  # a sender without ids: nothing else would make a second time harmless
-        monkeypatch.setattr(BaseDatabaseWrapper, "commit", cut_off)
+            one.arrival.keys = []
+        cut_off_once(monkeypatch)
         told = await asyncio.gather(*(group.write([one], known) for one in batch), return_exceptions=True)
         await group.writer.close()
         return list(told)
 
     told = held(work)
     assert all(isinstance(one, QueueFull) for one in told)
+    monkeypatch.undo()
     assert sorted(Event.objects.values_list("ce_id", flat=True)) == ["a", "b", "c"]
 
 
