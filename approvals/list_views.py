@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from approvals import schemas
 from approvals.kinds import KINDS
 from approvals.models import Action
-from approvals.models.action import ActionQuerySet, Status
+from approvals.models.action import Status
 from approvals.tiers import Tier
 from project.people.roles import can
 from triggers.views.lists import Filters, as_table, count_of, list_page, listing
@@ -23,7 +23,7 @@ def actions(request: HttpRequest) -> HttpResponseBase:
     """The list. Without a choice of states the unknown ones come first, in a part of their own."""
     filters = Filters(request.GET, FILTERS)
     everything = Action.objects.for_lists()
-    rows = wanted(everything, filters)
+    rows = filters.narrow(everything, schemas.ActionFilters)
     if filters.as_table:
         show = partial(schemas.ActionLine.of, arguments=can(request.user, "payloads"))
         return as_table(request, "actions", schemas.ActionLine, rows.for_tables(), show)
@@ -43,22 +43,3 @@ def picks_of(filters: Filters) -> list[Any]:
         filters.pick("tier", "Risk", Tier.values),
         filters.pick("status", "State", Status.values),
     ]
-
-
-def wanted(rows: ActionQuerySet, filters: Filters) -> ActionQuerySet:
-    """The rows the filters ask for."""
-    if kinds := filters.many("kind"):
-        rows = rows.filter(kind__in=kinds)
-    if tiers := filters.some("tier", Tier.values):
-        rows = rows.filter(tier__in=tiers)
-    if statuses := filters.some("status", Status.values):
-        rows = rows.filter(status__in=statuses)
-    if runs := filters.numbers("run", prefix="R-"):
-        rows = rows.filter(run_id__in=runs)
-    if names := filters.many("requester"):
-        rows = rows.filter(requested_by__username__in=names)
-    if since := filters.time("since"):
-        rows = rows.filter(created_at__gte=since)
-    if until := filters.time("until"):
-        rows = rows.filter(created_at__lt=until)
-    return rows

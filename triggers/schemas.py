@@ -2,14 +2,16 @@
 
 import base64
 import json
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, ClassVar, Literal
 
-from django.db.models import Case, F, When
+from django.db.models import Case, F, Q, When
 from django.db.models.functions import Coalesce, Length
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from project.lib.pages import Filters, Instant, Number, Words
+from project.lib.pages import Filters, Instant, Number, Rows, Word, Words
 from project.lib.schema import Moment
 from triggers.models import DeadLetter, Event, Refusal, Run
 
@@ -37,7 +39,6 @@ class EventFilters(Filters):
     AT: ClassVar[str] = "received_at"
     COLUMNS: ClassVar[dict[str, str]] = {
         "source": "source_slug",
-        "type": "type",
         "subject": "subject",
         "status": "status",
     }
@@ -48,7 +49,21 @@ class EventFilters(Filters):
     status: list[EventStatus] = []
     since: Instant | None = None
     until: Instant | None = None
-    q: str = Field("", max_length=200)
+    q: Word = Field("", max_length=200)
+
+    def narrow(self, rows: Rows) -> Rows:
+        rows = rows.filter(self.about(self.q)) if self.q else rows
+        return super().narrow(rows.filter(reduce(or_, map(type_like, self.type), Q())))
+
+    @staticmethod
+    def about(words: str) -> Q:
+        """These words, somewhere in what an event is called."""
+        return Q(type__icontains=words) | Q(subject__icontains=words) | Q(ce_id__icontains=words)
+
+
+def type_like(pattern: str) -> Q:
+    """Exactly this type; with a star at its end, all that begin so."""
+    return Q(type__startswith=pattern.rstrip("*")) if pattern.endswith("*") else Q(type=pattern)
 
 
 class EventRow(Schema):

@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-from django.db.models import QuerySet
 from ninja import Schema
 
 from project.lib.pages import Filters, Instant, Words
@@ -23,7 +22,7 @@ class AuditFilters(Filters):
     since: Instant | None = None
     until: Instant | None = None
 
-    def narrow(self, rows: Any) -> QuerySet[Any]:
+    def narrow(self, rows: Any) -> Any:
         rows = rows.by_actors(self.actor) if self.actor else rows
         rows = rows.about(self.subject) if self.subject else rows
         return super().narrow(rows)

@@ -56,8 +56,11 @@ Words = list[Word]
 Number = Annotated[int, Field(ge=1, lt=2**63)]
 
 
+Rows = TypeVar("Rows", bound="QuerySet[Any]")
+
+
 class Filters(Schema):
-    """What every list takes. A subclass adds its filters and says which column each of them asks."""
+    """What every list takes, in the API as on its page. A subclass adds its filters and says which column each asks."""
 
     NAME: ClassVar[str] = ""
     COLUMNS: ClassVar[dict[str, str]] = {}  # filter -> column, any of the values given
@@ -67,7 +70,7 @@ class Filters(Schema):
     after: Word = ""
     format: Literal["json", "csv"] = "json"
 
-    def narrow(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+    def narrow(self, rows: Rows) -> Rows:
         """`rows` with every filter that was given."""
         given = {column: getattr(self, name) for name, column in self.COLUMNS.items() if getattr(self, name)}
         rows = rows.filter(**{f"{column}__in": values for column, values in given.items()})

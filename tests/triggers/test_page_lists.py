@@ -36,6 +36,27 @@ def table(answer):
 
 
 @pytest.mark.parametrize(
+    "address",
+    [
+        "events?q=PUSH",
+        "events?type=github.*&status=routed",
+        "events?type=github.push&type=github.issues.opened",
+        "events?source=github&subject=acme/shop%231",
+        "runs?status=dead&status=waiting",
+        "runs?handler=triage-issue&trigger=triage-issue&event=1",
+        "dead-letters?kind=run&status=open",
+        "actions?tier=medium&status=awaiting&run=1",
+        "audit?subject=event&actor=/nightdesk&verb=deliver",
+        "events?until=2020-01-01T00:00:00Z",
+    ],
+)
+def test_one_address_means_the_same_rows_on_the_page_and_in_the_api(desk, operator, address):
+    name, _, query = address.partition("?")
+    page, api = (operator.get(f"{place}{name}?{query}&format=csv") for place in ("/", "/api/v1/"))
+    assert table(page) == table(api)
+
+
+@pytest.mark.parametrize(
     ("page", "api"),
     [
         (events.FILTERS, schemas.EventFilters),

@@ -8,8 +8,7 @@ from django.views.decorators.http import require_safe
 
 from project.templatetags.desk import short_digest
 from triggers.models import Audit
-from triggers.models.audit import AuditQuerySet
-from triggers.schemas_audit import AuditRow
+from triggers.schemas_audit import AuditFilters, AuditRow
 from triggers.views.lists import Filters, as_table, list_page, listing
 
 FILTERS = ("actor", "verb", "subject", "since", "until")
@@ -31,7 +30,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     """The list."""
     filters = Filters(request.GET, FILTERS)
     everything = Audit.objects.select_related("by")
-    rows = wanted(everything, filters)
+    rows = filters.narrow(everything, AuditFilters)
     if filters.as_table:
         return as_table(request, "audit", AuditRow, rows, AuditRow.of)
     found = listing(rows, everything, filters)
@@ -39,21 +38,6 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         row.page = page_of(row)
         row.words = words_of(row)
     return list_page(request, "triggers/audit.html", filters, {"list": found, "picks": []})
-
-
-def wanted(rows: AuditQuerySet, filters: Filters) -> AuditQuerySet:
-    """The rows the filters ask for."""
-    if actors := filters.many("actor"):
-        rows = rows.by_actors(actors)
-    if verbs := filters.many("verb"):
-        rows = rows.filter(verb__in=verbs)
-    if subjects := filters.many("subject"):
-        rows = rows.about(subjects)
-    if since := filters.time("since"):
-        rows = rows.filter(at__gte=since)
-    if until := filters.time("until"):
-        rows = rows.filter(at__lt=until)
-    return rows
 
 
 def page_of(row: Audit) -> dict[str, Any]:

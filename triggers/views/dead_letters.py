@@ -29,7 +29,7 @@ def dead_letters(request: HttpRequest) -> HttpResponseBase:
     """One row a cause, the one seen last first."""
     filters = Filters(request.GET, FILTERS)
     statuses = filters.some("status", STATUSES) or ["open"]
-    rows = wanted(DeadLetter.objects.all(), filters)
+    rows = filters.narrow(DeadLetter.objects.all(), schemas.LetterFilters)
     if filters.as_table:
         show = partial(schemas.LetterOut.of, payload=can(request.user, "payloads"))
         return as_table(request, "dead-letters", schemas.LetterOut, rows.filter(status__in=statuses), show)
@@ -51,19 +51,6 @@ def dead_letters(request: HttpRequest) -> HttpResponseBase:
         "newest": filters.address(after=None) if filters.query.get("after") else "",
     }
     return list_page(request, "triggers/dead_letters.html", filters, context)
-
-
-def wanted(rows: DeadLetterQuerySet, filters: Filters) -> DeadLetterQuerySet:
-    """The rows the filters ask for, whatever their status."""
-    if kinds := filters.some("kind", KINDS):
-        rows = rows.filter(kind__in=kinds)
-    if marks := filters.many("fingerprint"):
-        rows = rows.filter(fingerprint__in=marks)
-    if since := filters.time("since"):
-        rows = rows.filter(last_at__gte=since)
-    if until := filters.time("until"):
-        rows = rows.filter(last_at__lt=until)
-    return rows
 
 
 def causes_of(rows: DeadLetterQuerySet) -> QuerySet[Any, Any]:

@@ -15,7 +15,6 @@ from project.people.roles import can
 from triggers import redrive, schemas
 from triggers.envelope import INNER
 from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
-from triggers.models.event import EventQuerySet
 from triggers.views.lists import Filters, as_table, found_by, list_page, listing
 
 FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
@@ -28,7 +27,9 @@ def events(request: HttpRequest) -> HttpResponseBase:
     """The list, newest first."""
     filters = Filters(request.GET, FILTERS)
     everything = Event.objects.without_payload()
-    rows = wanted(everything, filters)
+    rows = filters.narrow(everything, schemas.EventFilters)
+    if words := filters.one("q"):
+        rows = found_by(schemas.EventFilters.about(words), rows, filters, prefix="E-")
     if filters.as_table:
         return as_table(request, "events", schemas.EventRow, rows, schemas.EventRow.facts)
     found = listing(rows, everything, filters)
@@ -39,38 +40,6 @@ def events(request: HttpRequest) -> HttpResponseBase:
         filters.pick("status", "State", Event.STATUSES),
     ]
     return list_page(request, "triggers/events.html", filters, {"list": found, "picks": picks})
-
-
-def wanted(rows: EventQuerySet, filters: Filters) -> EventQuerySet:
-    """The rows the filters ask for."""
-    if sources := filters.many("source"):
-        rows = rows.filter(source_slug__in=sources)
-    if types := filters.many("type"):
-        rows = rows.filter(any_of(type_like(pattern) for pattern in types))
-    if subjects := filters.many("subject"):
-        rows = rows.filter(subject__in=subjects)
-    if statuses := filters.some("status", Event.STATUSES):
-        rows = rows.filter(status__in=statuses)
-    if since := filters.time("since"):
-        rows = rows.filter(received_at__gte=since)
-    if until := filters.time("until"):
-        rows = rows.filter(received_at__lt=until)
-    if words := filters.one("q"):
-        about = Q(type__icontains=words) | Q(subject__icontains=words) | Q(ce_id__icontains=words)
-        rows = found_by(about, rows, filters, prefix="E-")
-    return rows
-
-
-def type_like(pattern: str) -> Q:
-    """Exactly this type; with a star at its end, all that begin so."""
-    return Q(type__startswith=pattern.rstrip("*")) if pattern.endswith("*") else Q(type=pattern)
-
-
-def any_of(conditions: Any) -> Q:
-    found = Q()
-    for condition in conditions:
-        found |= condition
-    return found
 
 
 def source_names() -> list[str]:

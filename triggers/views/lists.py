@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
@@ -13,7 +13,8 @@ from django.utils.dateparse import parse_date, parse_datetime
 from ninja import Schema
 
 from project.lib import clock
-from project.lib.pages import download
+from project.lib.pages import Filters as ListFilters
+from project.lib.pages import Rows, download
 from project.lib.table import by_number
 
 SIZE = 50  # rows a page starts with, and how many "Load 50 more" adds
@@ -22,7 +23,7 @@ REACH = 100_000  # rows a search by words reads
 COUNTED = 10_000  # above it a list says "10,000+"
 SPANS = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 PAGING = ("rows", "after", "format")
-Rows = TypeVar("Rows", bound="QuerySet[Any]")
+PREFIXES = {"run": "R-", "event": "E-"}  # how people write the numbers of these filters
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,28 @@ class Filters:
         if self.query.get("format", "") not in ("", "csv"):
             self.leave_out("“format” can only be csv")
 
+    def narrow(self, rows: Rows, asked: type[ListFilters]) -> Rows:
+        """The rows by the filters of the API; what they cannot use is left out."""
+        kinds = {name: field.annotation for name, field in asked.model_fields.items() if name in self.names}
+        given: dict[str, Any] = {
+            name: self.usable(name, kind) for name, kind in kinds.items() if get_origin(kind) is list
+        }
+        given |= {name: self.time(name) for name in ("since", "until") if name in kinds}
+        return asked.model_construct(**given).narrow(rows)
+
+    def usable(self, name: str, kind: Any) -> list[Any]:
+        """The values of one filter, by what the API takes there: words, some known ones, or numbers."""
+        (item,) = get_args(kind)
+        if get_origin(item) is Literal:
+            return self.some(name, get_args(item))
+        is_number = get_origin(item) is Annotated and get_args(item)[0] is int
+        return self.numbers(name, prefix=PREFIXES[name]) if is_number else self.many(name)
+
     def leave_out(self, why: str) -> None:
-        self.left_out += 1
-        self.notes.append(f"{why}; it was left out.")
+        note = f"{why}; it was left out."
+        if note not in self.notes:
+            self.left_out += 1
+            self.notes.append(note)
 
     def one(self, name: str) -> str:
         return next(iter(self.many(name)), "")

@@ -16,7 +16,7 @@ from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import redrive, registry, schemas
 from triggers.models import DeadLetter, Run, Step, Switch, Trigger, Wait
-from triggers.models.run import CLAIMABLE, RunQuerySet, Status
+from triggers.models.run import CLAIMABLE, Status
 from triggers.views.lists import Filters, as_table, list_page, listing
 from triggers.views.steps import SMALL, chosen_of, log_of, rows_of
 from triggers.views.story import Facts, now_of, summary, waited
@@ -33,7 +33,7 @@ def runs(request: HttpRequest) -> HttpResponseBase:
     """The list, newest first, with work and waiting told apart."""
     filters = Filters(request.GET, FILTERS)
     everything = Run.objects.select_related("event", "trigger").defer(*LIST_LEAVES_OUT)
-    rows = wanted(everything, filters)
+    rows = filters.narrow(everything, schemas.RunFilters)
     if filters.as_table:
         return as_table(request, "runs", schemas.RunRow, rows, schemas.RunRow.facts)
     found = listing(rows, everything, filters)
@@ -46,23 +46,6 @@ def runs(request: HttpRequest) -> HttpResponseBase:
         filters.pick("status", "State", Status.values),
     ]
     return list_page(request, "triggers/runs.html", filters, {"list": found, "picks": picks})
-
-
-def wanted(rows: RunQuerySet, filters: Filters) -> RunQuerySet:
-    """The rows the filters ask for."""
-    if handlers := filters.many("handler"):
-        rows = rows.filter(handler__in=handlers)
-    if triggers := filters.many("trigger"):
-        rows = rows.filter(trigger__slug__in=triggers)
-    if statuses := filters.some("status", Status.values):
-        rows = rows.filter(status__in=statuses)
-    if events := filters.numbers("event", prefix="E-"):
-        rows = rows.filter(event_id__in=events)
-    if since := filters.time("since"):
-        rows = rows.filter(queued_at__gte=since)
-    if until := filters.time("until"):
-        rows = rows.filter(queued_at__lt=until)
-    return rows
 
 
 def tell_times(rows: list[Run]) -> None:
