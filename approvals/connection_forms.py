@@ -6,9 +6,9 @@ from django import forms
 
 from approvals.models import Connection
 from project.lib.crypto import Unreadable
-from triggers.forms.fields import DeskForm, ShortNameField
+from triggers.forms.fields import MONO, DeskForm, ShortNameField
 
-MONO = {"class": "mono", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off"}
+TYPED = {**MONO, "autocomplete": "off"}
 KEPT = "Leave it empty to keep what is stored; it is never shown."
 SEALED = "Stored sealed; never shown again."
 COMMON = ("name", "slug", "practice", "version")
@@ -16,18 +16,18 @@ COMMON = ("name", "slug", "practice", "version")
 
 def plain_field(label: str, help_text: str = "", **more: Any) -> forms.CharField:
     """One plain value of the configuration."""
-    given = {"required": False, "max_length": 200, "widget": forms.TextInput(attrs=MONO), **more}
+    given = {"required": False, "max_length": 200, "widget": forms.TextInput(attrs=TYPED), **more}
     return forms.CharField(label=label, help_text=help_text, **given)
 
 
 def secret_field(label: str, help_text: str = "") -> forms.CharField:
     """One credential: typed, stored sealed, never shown."""
     words = f"{help_text} {KEPT}".strip()
-    return plain_field(label, words, max_length=1000, widget=forms.PasswordInput(attrs=MONO))
+    return plain_field(label, words, max_length=1000, widget=forms.PasswordInput(attrs=TYPED))
 
 
 def address_field(label: str, help_text: str) -> forms.URLField:
-    widget = forms.URLInput(attrs=MONO)
+    widget = forms.URLInput(attrs=TYPED)
     return forms.URLField(label=label, required=False, assume_scheme="https", help_text=help_text, widget=widget)
 
 

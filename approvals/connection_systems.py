@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from approvals.connection_forms import KEPT, MONO, ConnectionForm, address_field, plain_field, secret_field
+from approvals.connection_forms import KEPT, TYPED, ConnectionForm, address_field, plain_field, secret_field
 from triggers.forms.fields import LinesField
 
 SYSTEMS = {
@@ -43,7 +43,7 @@ class HttpForm(ConnectionForm):
         required=False,
         max_length=8000,
         help_text=f"One a line: Authorization: Bearer … They go to the hosts above. {KEPT}",
-        widget=forms.Textarea(attrs={"rows": 3, **MONO}),
+        widget=forms.Textarea(attrs={"rows": 3, **TYPED}),
     )
 
     def clean_headers(self) -> dict[str, str]:

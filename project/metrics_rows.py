@@ -93,7 +93,7 @@ def actions(rows: "QuerySet[Model]") -> Counter[Key]:
 
 def observe(counts: Counter[Key], name: str, took: timedelta) -> None:
     seconds = max(0.0, took.total_seconds())
-    counts[name, (tallies.step(name, seconds),)] += 1
+    counts[name, (tallies.rung(name, seconds),)] += 1
     counts[name, (SUM,)] += seconds  # type: ignore[assignment]
 
 

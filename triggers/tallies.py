@@ -37,11 +37,11 @@ def note(name: str, *labels: str, by: float = 1) -> None:
 
 def door(seconds: float) -> None:
     """How long one delivery took at the door, from its headers to the end of the answer."""
-    note("door", step("door", seconds))
+    note("door", rung("door", seconds))
     note("door", SUM, by=seconds)
 
 
-def step(name: str, seconds: float) -> str:
+def rung(name: str, seconds: float) -> str:
     """The rung of a histogram's ladder on which `seconds` falls: its upper end as text."""
     ladder = LADDERS.get(name, SLOW)
     place = bisect_left(ladder, seconds)

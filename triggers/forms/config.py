@@ -13,9 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from project.lib.faults import faults
-from triggers.forms.fields import DeskForm, LinesField, read_json
+from triggers.forms.fields import MONO, DeskForm, LinesField, read_json
 
-PLAIN = {"spellcheck": "false", "autocapitalize": "off"}
 EXACT_TO = 2**53  # whole numbers below it are the same in every reader of JSON
 WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", Decimal: "number", bool: "yes or no"}
 
@@ -96,7 +95,7 @@ def number_of(value: Decimal) -> int | float | str:
 class JsonField(forms.CharField):
     """Any JSON value; an empty field says nothing."""
 
-    widget = forms.Textarea(attrs={"rows": 3, "class": "mono", **PLAIN})
+    widget = forms.Textarea(attrs={"rows": 3, **MONO})
 
     def prepare_value(self, value: Any) -> Any:
         if value is None or isinstance(value, str):

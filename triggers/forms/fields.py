@@ -8,6 +8,7 @@ from django import forms
 from project.lib import strict_json
 from project.lib.problem import Problem
 
+MONO = {"class": "mono", "spellcheck": "false", "autocapitalize": "off"}  # of a field for code, names and addresses
 SLUG = r"^[a-z0-9][a-z0-9_-]*$"
 SLUG_HELP = "Short name in addresses: a-z, 0-9, - and _. It cannot be changed later."
 
@@ -15,7 +16,7 @@ SLUG_HELP = "Short name in addresses: a-z, 0-9, - and _. It cannot be changed la
 class ShortNameField(forms.RegexField):
     """A slug of lower-case letters, digits, `-` and `_`."""
 
-    widget = forms.TextInput(attrs={"class": "mono", "spellcheck": "false", "autocapitalize": "off"})
+    widget = forms.TextInput(attrs=MONO)
 
     def __init__(self, **named: Any) -> None:
         plain = {"label": "Short name", "max_length": 64, "help_text": SLUG_HELP}
@@ -26,7 +27,7 @@ class ShortNameField(forms.RegexField):
 class LinesField(forms.CharField):
     """A list of words, one a line; commas separate too."""
 
-    widget = forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"})
+    widget = forms.Textarea(attrs={"rows": 3, **MONO})
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(value) if isinstance(value, list) else value
@@ -38,7 +39,7 @@ class LinesField(forms.CharField):
 class ObjectField(forms.CharField):
     """A JSON object; an empty field is an empty object."""
 
-    widget = forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"})
+    widget = forms.Textarea(attrs={"rows": 4, **MONO})
 
     def prepare_value(self, value: Any) -> Any:
         if isinstance(value, dict):

@@ -4,10 +4,9 @@ from typing import Any
 
 from django import forms
 
-from triggers.forms.fields import DeskForm, ShortNameField
+from triggers.forms.fields import MONO, DeskForm, ShortNameField
 from triggers.models import Source
 
-MONO = {"class": "mono", "spellcheck": "false", "autocapitalize": "off"}
 TYPED = forms.TextInput(attrs=MONO)  # Django copies it for each field
 
 

@@ -6,7 +6,8 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
-from triggers.forms.named import MONO, SourceForm
+from triggers.forms.fields import MONO
+from triggers.forms.named import SourceForm
 from triggers.models import Source
 from triggers.sources.schedule import parse_schedule, zones
 

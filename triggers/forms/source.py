@@ -3,9 +3,9 @@
 from django import forms
 
 from triggers.forms.door import DoorForm
-from triggers.forms.fields import DeskForm
+from triggers.forms.fields import MONO, DeskForm
 from triggers.forms.file import FileForm
-from triggers.forms.named import MONO, SourceForm
+from triggers.forms.named import SourceForm
 from triggers.forms.schedule import ScheduleForm
 
 KINDS = {

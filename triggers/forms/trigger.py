@@ -6,7 +6,7 @@ from django import forms
 
 from triggers import registry
 from triggers.envelope import INNER
-from triggers.forms.fields import DeskForm, ObjectField, ShortNameField
+from triggers.forms.fields import MONO, DeskForm, ObjectField, ShortNameField
 from triggers.forms.source import KINDS
 from triggers.models import Source, Trigger
 from triggers.models.trigger import DEFAULT_LIMITS
@@ -29,18 +29,15 @@ class TriggerForm(DeskForm):
     type_pattern = forms.CharField(
         label="Type",
         max_length=255,
-        initial="**",
         help_text="Words between dots; * is one word, ** any number: github.issues.*",
-        widget=forms.TextInput(
-            attrs={"class": "mono", "spellcheck": "false", "autocapitalize": "off", "list": "known-types"}
-        ),
+        widget=forms.TextInput(attrs={**MONO, "list": "known-types"}),
     )
     filter = forms.CharField(
         label="Only if",
         required=False,
         max_length=2000,
         help_text='A CEL expression over event and headers, as event.data.ref == "refs/heads/main". Empty: always.',
-        widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false", "autocapitalize": "off"}),
+        widget=forms.Textarea(attrs={"rows": 3, **MONO}),
     )
     handler = forms.ChoiceField(label="Handler")
     config = ObjectField(
@@ -54,9 +51,7 @@ class TriggerForm(DeskForm):
     mode = forms.ChoiceField(
         label="Mode", choices=(("live", "Live: runs start at once"), ("paused", "Paused: runs are queued and wait"))
     )
-    priority = forms.IntegerField(
-        label="Priority", min_value=0, max_value=9, initial=5, help_text="0 goes first, 9 last."
-    )
+    priority = forms.IntegerField(label="Priority", min_value=0, max_value=9, help_text="0 goes first, 9 last.")
     name = forms.CharField(label="Name", max_length=200, required=False)
     slug = ShortNameField()
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)

@@ -146,6 +146,11 @@ class Run(Stateful):
     def has_ended(self) -> bool:
         return self.status in ENDED
 
+    @property
+    def data_text(self) -> str:
+        """The JSON text it works on: the event's, or what a person made of it."""
+        return self.event.data_text if self.data_json is None else self.data_json
+
     def claim(self, now: datetime, *, owner: str) -> bool:
         """Take the lease under a new fence; False when another worker was first or nothing is due."""
         rows = Run.objects.due(now).filter(pk=self.pk)

@@ -86,6 +86,11 @@ class Source(models.Model):
         changed("sources", id=self.slug)
 
     @property
+    def needs_secret(self) -> bool:
+        """It lets nobody in before it has one."""
+        return self.kind in ("webhook", "cloudevents") and self.provider != "none" and not self.sealed_secrets
+
+    @property
     def secret_hints(self) -> list[dict[str, Any]]:
         """What people may see of the secrets: `[{hint, ends_at, used}]`, or that they cannot be read."""
         try:

@@ -15,8 +15,8 @@ from project.people.roles import can
 from triggers import redrive
 from triggers.models import DeadLetter, Run
 from triggers.models.dead_letter import DeadLetterQuerySet
+from triggers.views.steps import SMALL
 
-SMALL = ("log", "now", "random", "uuid")  # steps nobody would miss
 MOST_EDITED = 512 * 1024  # bytes of JSON an editor takes
 
 
@@ -25,7 +25,7 @@ def dead_letter(request: HttpRequest, pk: int) -> HttpResponse:
     """One letter: the error, where, how often, and what can be done."""
     letter = get_object_or_404(with_run(), pk=pk)
     run = letter.run
-    payload = data_of(run) if run is not None and can(request.user, "payloads") else ""
+    payload = run.data_text if run is not None and can(request.user, "payloads") else ""
     similar = DeadLetter.objects.filter(fingerprint=letter.fingerprint).exclude(pk=letter.pk)
     context = {
         "letter": letter,
@@ -40,11 +40,6 @@ def dead_letter(request: HttpRequest, pk: int) -> HttpResponse:
 
 def with_run() -> DeadLetterQuerySet:
     return DeadLetter.objects.select_related("run", "run__event", "run__trigger", "event", "redriven_as", "settled_by")
-
-
-def data_of(run: Run) -> str:
-    """The JSON text this run worked on: the event's, or what a person made of it."""
-    return run.data_json if run.data_json is not None else run.event.data_text
 
 
 def choices_of(run: Run | None) -> dict[str, Any]:
@@ -69,7 +64,7 @@ def edit_letter(request: HttpRequest, pk: int) -> HttpResponse:
 def editor(request: HttpRequest, letter: DeadLetter, *, refusal: str = "") -> HttpResponse:
     """The editor with whatever was typed so far, and where it is no JSON."""
     assert letter.run is not None
-    before = data_of(letter.run)
+    before = letter.run.data_text
     laid_out = pretty(before)
     draft = request.POST.get("data", laid_out)
     error = ""
@@ -128,7 +123,7 @@ def redrive_letter(request: HttpRequest, pk: int) -> HttpResponse:
     letter = get_object_or_404(with_run(), pk=pk)
     edits = "data" in request.POST and letter.run is not None and can(request.user, "payloads")
     try:
-        data = edited(request.POST["data"], data_of(letter.run)) if edits and letter.run else redrive.UNCHANGED
+        data = edited(request.POST["data"], letter.run.data_text) if edits and letter.run else redrive.UNCHANGED
         run = redrive.redrive(
             letter,
             by=who(request),

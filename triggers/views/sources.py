@@ -49,13 +49,8 @@ def sources(request: HttpRequest) -> HttpResponseBase:
     for row in rows:
         row.refused = counted.get(row.pk, 0)  # type: ignore[attr-defined]
         row.look = KINDS.get(row.kind, ("inbox", row.kind, ""))  # type: ignore[attr-defined]
-        row.needs_secret = lacks_secret(row)  # type: ignore[attr-defined]
     unknown = Refusal.objects.filter(source=None).order_by("-pk")[:10]
     return list_page(request, "triggers/sources.html", filters, {"sources": rows, "unknown": unknown})
-
-
-def lacks_secret(source: Source) -> bool:
-    return source.kind in ("webhook", "cloudevents") and source.provider != "none" and not source.sealed_secrets
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -82,7 +77,7 @@ def source_new(request: HttpRequest) -> HttpResponse:
 
 def after_making(request: HttpRequest, source: Source) -> HttpResponse:
     """A door needs a secret next; the clock needs nothing."""
-    if lacks_secret(source):
+    if source.needs_secret:
         messages.success(request, f"{source.slug} is saved. Next it needs a secret.")
         return redirect("source-secret", slug=source.slug)
     messages.success(request, f"{source.slug} is saved.")
@@ -155,7 +150,6 @@ def signs_of(source: Source) -> dict[str, Any]:
     return {
         "address": f"{settings.BASE_URL}{hook_of(source)}",
         "hints": source.secret_hints,
-        "needs_secret": lacks_secret(source),
         "last_events": events[:LAST_EVENTS],
         "refusals": refused.exclude(reason__in=DUPLICATES).order_by("-pk")[:SHOWN_REFUSALS],
         "duplicates": refused.filter(reason__in=DUPLICATES).count(),

@@ -21,7 +21,7 @@ from triggers.forms.trigger import MAKE
 from triggers.models import Event, Run, Source, Trigger
 from triggers.sources.schedule import zones
 from triggers.trying import Trial
-from triggers.views.sources import lacks_secret, plan_of
+from triggers.views.sources import plan_of
 from triggers.views.triggers import state_of
 
 RECENT = 500  # newest events whose types are suggested
@@ -83,7 +83,7 @@ def save_trigger(request: HttpRequest, row: Trigger) -> HttpResponse:
 def onwards(request: HttpRequest, editor: Editor, row: Trigger) -> HttpResponse:
     """To the trigger; to the secret of a source that was made with it and lets nobody in before it has one."""
     made = Source.objects.get(slug=editor.made.cleaned_data["slug"]) if editor.made else None
-    if made is not None and lacks_secret(made):
+    if made is not None and made.needs_secret:
         messages.info(request, f"Next: {made.slug} needs a secret.")
         return redirect("source-secret", slug=made.slug)
     return redirect("trigger-edit", slug=row.slug)
