@@ -9,10 +9,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from approvals.hiding import MARK
 from approvals.kinds import Kind
+from project.lib import strict_json
+from project.lib.strict_json import NotParsable
 
 ABSENT = object()  # not given: the kind's default holds
 PREFIX = "a."  # so that an argument called `reason` is not taken for the note
@@ -222,10 +224,11 @@ def read(slot: Slot) -> Any:
         return ABSENT
     try:
         return READERS[slot.look](text, slot)
-    except (ValueError, RecursionError) as error:
-        where = f" ({error})" if slot.look == "json" else ""
-        slot.error = f"{slot.name.removeprefix(PREFIX)}: {WANTED[slot.look]}{where}."
-        return ABSENT
+    except NotParsable as error:
+        slot.error = f"{slot.name.removeprefix(PREFIX)}: write JSON ({error.detail})"
+    except ValueError:
+        slot.error = f"{slot.name.removeprefix(PREFIX)}: {WANTED[slot.look]}."
+    return ABSENT
 
 
 def read_number(text: str, slot: Slot) -> int | float:
@@ -245,11 +248,7 @@ def read_choice(text: str, slot: Slot) -> Any:
 
 
 def read_json(text: str, slot: Slot) -> Any:
-    return json.loads(text, parse_constant=refuse)
-
-
-def refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    return strict_json.loads(text.encode("utf-8", "surrogatepass"))
 
 
 READERS: dict[str, Callable[[str, Slot], Any]] = {
@@ -260,4 +259,4 @@ READERS: dict[str, Callable[[str, Slot], Any]] = {
     "choice": read_choice,
     "json": read_json,
 }
-WANTED = {"number": "write a number", "choice": "choose one of these", "json": "write JSON"}
+WANTED = {"number": "write a number", "choice": "choose one of these"}

@@ -127,16 +127,20 @@ def security_of(config: Mapping[str, Any]) -> Any:
 def port_of(config: Mapping[str, Any]) -> int:
     """The port that is named, or the usual one of the encryption. Raises ValueError for what is none."""
     try:
-        return int(config.get("port") or smtp.PORT_OF[security_of(config)])
-    except (KeyError, TypeError):
+        usual = smtp.PORT_OF[security_of(config)]
+        return int(config.get("port") or usual)
+    except (KeyError, TypeError, ValueError):
         raise ValueError("its port or its encryption makes no sense") from None
 
 
 def server_of(far: Far) -> smtp.Server:
     security = security_of(far.config)
-    if not far.config.get("host") or security not in smtp.PORT_OF:
+    if not far.config.get("host"):
         raise Refused(f"the connection {far.slug} names no mail server")
-    port = port_of(far.config)
+    try:
+        port = port_of(far.config)
+    except ValueError as error:
+        raise Refused(f"the connection {far.slug} cannot be used: {error}") from None
     username, password = str(far.config.get("username") or ""), str(far.secrets.get("password") or "")
     return smtp.Server(str(far.config["host"]), port, security, username, password)
 

@@ -49,7 +49,7 @@ def new_upload(run: Durable) -> dict[str, Any]:
             key=f"upload-{run.event.ce_id}",
             reason="Somebody waits for this file.",
             title=f"{'Look at this upload' if faults else 'New upload'}: {upload['name']}"[:200],
-            text=in_words(upload, faults),
+            text=f"{in_words(upload, faults)}\n{settings.BASE_URL}/events/{run.event.pk}",
             severity="warning" if faults else "info",
         )
     except NoConnection as missing:
@@ -125,4 +125,4 @@ def in_words(upload: dict[str, Any], faults: list[str]) -> str:
     if "rows" in upload:
         lines.append(f"{upload['rows']} rows of {', '.join(upload['columns'])}"[:1000])
     lines += [f"- {fault}" for fault in faults] or ["It is what its name says."]
-    return "\n".join([*lines, settings.BASE_URL])
+    return "\n".join(lines)

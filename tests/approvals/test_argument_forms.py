@@ -167,6 +167,9 @@ def test_what_may_be_empty_and_is_emptied_is_not_sent(kind, name):
         ("anything", "{"),
         ("anything", '{"n": NaN}'),
         ("anything", "[" * 100_000),
+        ("anything", "[" * 200 + "]" * 200),
+        ("anything", '{"n": 1e999}'),
+        ("anything", '"\\ud800"'),
     ],
 )
 def test_what_cannot_be_read_is_said_beside_its_field_and_stays_typed(kind, name, text):

@@ -174,7 +174,17 @@ def test_a_server_that_knows_no_encryption_gets_no_mail(box):
     assert [each.split()[0] for each in box.commands] == ["ehlo"]
 
 
-@pytest.mark.parametrize("config", [{"sender": ""}, {"sender": "Desk <d@x.org>"}, {"host": ""}, {"security": "maybe"}])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"sender": ""},
+        {"sender": "Desk <d@x.org>"},
+        {"host": ""},
+        {"security": "maybe"},
+        {"port": "mail"},
+        {"port": [25]},
+    ],
+)
 def test_a_connection_that_is_not_finished_says_so(box, config):
     with pytest.raises(Refused):
         send(box, config=config)

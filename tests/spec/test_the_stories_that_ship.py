@@ -71,6 +71,7 @@ def test_a_table_is_read_and_told(inbox: Path) -> None:
         "upload-file:1:1:abc",
     )
     assert "2 rows of id, total" in action.arguments["text"]
+    assert action.arguments["text"].endswith(f"/events/{run.event_id}"), "what came is one click away"
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
