@@ -1,6 +1,7 @@
 """What a failed call means for the action behind it; shared by everything that speaks HTTP."""
 
 from collections.abc import Callable
+from typing import Any
 
 from approvals.errors import NotSent, OutcomeUnknown, Refused
 from project.lib.egress import Answer, Forbidden, Garbled, NoAnswer, Unreachable, Unsendable
@@ -22,6 +23,23 @@ def attempt(call: Callable[[], Answer], *, harmless: bool = False) -> Answer:
         raise Refused(str(error)) from None
     except (NoAnswer, Garbled) as error:
         raise (NotSent if harmless else OutcomeUnknown)(str(error)) from None
+
+
+def parsed(answer: Answer, *, harmless: bool = False) -> Any:
+    """The JSON of an answer whose status was good; without it, what happened is open."""
+    try:
+        return answer.json()
+    except Garbled as error:
+        raise (NotSent if harmless else OutcomeUnknown)(str(error)) from None
+
+
+def object_of(answer: Answer, *, harmless: bool = False) -> dict[str, Any]:
+    """The same, for a far side that answers with an object."""
+    value = parsed(answer, harmless=harmless)
+    if not isinstance(value, dict):
+        told = f"{answer.method} {answer.host}: status {answer.status}, but no JSON object"
+        raise (NotSent if harmless else OutcomeUnknown)(told)
+    return value
 
 
 def judge(answer: Answer, *, harmless: bool = False, note: str = "") -> Answer:

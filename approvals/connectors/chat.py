@@ -16,11 +16,11 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from approvals.connectors.answers import attempt, judge
+from approvals.connectors.answers import attempt, judge, object_of
 from approvals.errors import NotSent, OutcomeUnknown, Refused
 from approvals.kinds import Arguments, Far, Kind, Result, register
 from approvals.tiers import Tier
-from project.lib.egress import Answer, Garbled, Session
+from project.lib.egress import Answer, Session
 
 SLACK_API = "https://slack.com/api"
 SLACK_IN_DOUBT = ("internal_error", "fatal_error", "request_timeout", "service_unavailable")
@@ -68,17 +68,6 @@ def post(far: Far, url: str, json: Any, headers: dict[str, str] | None = None) -
         return judge(attempt(lambda: http.call("POST", url, json=json, headers=headers)))
 
 
-def inside(answer: Answer) -> dict[str, Any]:
-    """The JSON object of an answer; something else after a good status leaves open what happened."""
-    try:
-        value = answer.json()
-    except Garbled as error:
-        raise OutcomeUnknown(str(error)) from None
-    if not isinstance(value, dict):
-        raise OutcomeUnknown(f"{answer.method} {answer.host}: status {answer.status}, but no JSON object")
-    return value
-
-
 def webhook_of(far: Far) -> str:
     url = far.secrets.get("webhook_url")
     if not url:
@@ -109,7 +98,7 @@ def slack(far: Far, wish: SlackPost, key: str) -> Result:
     api = str(far.config.get("api_url") or SLACK_API).rstrip("/")
     headers = {"authorization": f"Bearer {far.secrets['token']}"}
     answer = post(far, f"{api}/chat.postMessage", {**body, "channel": channel, "link_names": False}, headers)
-    told = inside(answer)
+    told = object_of(answer)
     if told.get("ok") is not True:
         error = str(told.get("error", "no error named"))
         refuse(answer, error, busy=error in SLACK_BUSY, in_doubt=error in SLACK_IN_DOUBT)
@@ -134,7 +123,7 @@ def wecom(far: Far, wish: WecomPost, key: str) -> Result:
 
 def numbered(answer: Answer, code: str, words: str, busy: tuple[int, ...], in_doubt: tuple[int, ...]) -> Result:
     """An answer in which 0 is yes and any other number a no."""
-    told = inside(answer)
+    told = object_of(answer)
     number = told.get(code)
     if not isinstance(number, int) or isinstance(number, bool):
         raise OutcomeUnknown(f"{answer.method} {answer.host}: status {answer.status}, but no `{code}`")

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pydantic import Field, field_validator
 
-from approvals.connectors.answers import attempt, judge
+from approvals.connectors.answers import attempt, judge, parsed
 from approvals.errors import NotSent, OutcomeUnknown
 from approvals.kinds import Arguments, Far, Kind, Result, register
 from approvals.tiers import Tier
@@ -88,10 +88,7 @@ class GitHub:
         if answer.status == 403 and out_of_budget:
             raise NotSent(f"{answer.method} {answer.host}: rate limit", retry_after=answer.retry_after)
         judge(answer, harmless=harmless, note=said_by(answer))
-        try:
-            return answer.json()
-        except Garbled as error:
-            raise (NotSent if harmless else OutcomeUnknown)(str(error)) from None
+        return parsed(answer, harmless=harmless)
 
 
 def said_by(answer: Answer) -> str:

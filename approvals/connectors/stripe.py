@@ -11,9 +11,9 @@ from urllib.parse import quote, urlencode
 
 from pydantic import Field
 
-from approvals.connectors.answers import attempt, judge
+from approvals.connectors.answers import attempt, judge, object_of
 from approvals.connectors.http import header_safe
-from approvals.errors import NotSent, OutcomeUnknown, Refused
+from approvals.errors import OutcomeUnknown, Refused
 from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from project.lib.egress import Answer, Garbled, Session
@@ -51,21 +51,13 @@ class Stripe:
     def get(self, path: str, **params: str | int) -> dict[str, Any]:
         url = f"{self.base}/v1/{path}"
         answer = attempt(lambda: self.http.call("GET", url, headers=self.headers, params=params or None), harmless=True)
-        return parsed(judge(answer, harmless=True, note=said_by(answer)), harmless=True)
+        return object_of(judge(answer, harmless=True, note=said_by(answer)), harmless=True)
 
     def post(self, path: str, form: dict[str, str], key: str) -> dict[str, Any]:
         headers = {**self.headers, "Idempotency-Key": key, "content-type": "application/x-www-form-urlencoded"}
         url, content = f"{self.base}/v1/{path}", urlencode(form)
         answer = attempt(lambda: self.http.call("POST", url, headers=headers, content=content))
-        return parsed(judge(answer, note=said_by(answer)), harmless=False)
-
-
-def parsed(answer: Answer, *, harmless: bool) -> dict[str, Any]:
-    try:
-        value = answer.json()
-    except Garbled as error:
-        raise (NotSent if harmless else OutcomeUnknown)(str(error)) from None
-    return value if isinstance(value, dict) else {}
+        return object_of(judge(answer, note=said_by(answer)))
 
 
 def said_by(answer: Answer) -> str:
