@@ -9,12 +9,12 @@ with Mailbox() as far:
 from __future__ import annotations
 
 import socketserver
-import threading
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+
+from tests.far_side import FarSide
 
 Fault = str | tuple[int, str] | None
 
@@ -31,36 +31,18 @@ class Mail:
 
 
 @dataclass
-class Mailbox:
+class Mailbox(FarSide):
     taken: list[Mail] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
-    faults: deque[Fault] = field(default_factory=deque)
-    closing: threading.Event = field(default_factory=threading.Event)
 
-    def __enter__(self) -> Mailbox:
+    def make_server(self) -> socketserver.ThreadingTCPServer:
         mailbox = self
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 Conversation(mailbox, self).hold()
 
-        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self.server.shutdown()
-        self.server.server_close()
-
-    @property
-    def port(self) -> int:
-        return int(self.server.server_address[1])
-
-    def next(self, *faults: Fault) -> None:
-        """What happens to the following mails, one each; None is a normal one."""
-        self.faults.extend(faults)
+        return socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
 
 
 @dataclass

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.far_side import FarSide
 
 Reply = tuple[int, Mapping[str, str], Any]
 App = Callable[[str, str, Mapping[str, str], bytes], Reply]
@@ -40,14 +41,12 @@ def agree(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Re
 
 
 @dataclass
-class Recorder:
+class Recorder(FarSide):
     app: App = agree
     seen: list[Seen] = field(default_factory=list)
-    faults: deque[Fault | None] = field(default_factory=deque)
-    closing: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __enter__(self) -> Recorder:
+    def make_server(self) -> ThreadingHTTPServer:
         recorder = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -61,28 +60,11 @@ class Recorder:
             def log_message(self, format: str, *args: Any) -> None:
                 return None
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self.server.shutdown()
-        self.server.server_close()
-
-    @property
-    def port(self) -> int:
-        return int(self.server.server_address[1])
+        return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-    def next(self, *faults: Fault | None) -> None:
-        """What happens to the following requests, one each; None is a normal one."""
-        self.faults.extend(faults)
 
     def calls(self, method: str, ending: str = "") -> list[Seen]:
         return [one for one in self.seen if one.method == method and one.path.partition("?")[0].endswith(ending)]

@@ -167,6 +167,11 @@ class TestRefund:
         self.refund(stripe, payment="pi_1", reason="duplicate")
         assert (bank.refunds[0]["form"]["payment_intent"], bank.refunds[0]["form"]["reason"]) == ("pi_1", "duplicate")
 
+    def test_a_good_status_without_an_object_leaves_open_whether_it_was_refunded(self, stripe, bank):
+        stripe.next(None, (200, {}, ["as if"]))
+        with pytest.raises(OutcomeUnknown):
+            self.refund(stripe)
+
     def test_another_currency_than_the_payment_s_is_refused(self, stripe, bank):
         bank.currency = "usd"
         with pytest.raises(Refused, match="usd"):
