@@ -1,4 +1,4 @@
-"""What every pretended far side shares: a server on loopback that ends with its block, and faults that were asked for."""
+"""What every pretended far side shares: a server on loopback that ends with its block, and faults on request."""
 
 from __future__ import annotations
 
