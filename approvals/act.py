@@ -129,8 +129,7 @@ def remember(run: Durable, step: str, error: dict[str, Any] | None, action: Acti
     """One step of the journal, written under the run's fence."""
     memory = {"action": action.pk if action else None, "result": action.result if action and not error else None}
     since = action.created_at if action else None
-    with run.fenced() as now:
-        done = run.journal.remember(step, "act", memory, now=now, started_at=since, error=error)
+    done = run.write(lambda now: run.journal.remember(step, "act", memory, now=now, started_at=since, error=error))
     run.current_step = ""
     return done
 

@@ -135,15 +135,18 @@ def stand_for(run: Durable, step: str, wish: Wish) -> Act:
     """The act's row, with its action. A replay finds its own; an equal act of another run is joined.
 
     Raises KeyTaken, Drifted, Rejected (`asked_enough`)."""
-    drift = ""
-    with run.fenced() as now:
-        own = Act.objects.filter(run=run.row, name=step).select_related("action").first()
+
+    def stand(now: datetime) -> tuple[Act, str]:
+        own, drift = Act.objects.filter(run=run.row, name=step).select_related("action").first(), ""
         if own is None:
             own, drift = first_time(run.row, step, wish, now)
         elif own.digest != wish.freeze(own.action)[1]:
             own, drift = asked_otherwise(run.row, own, wish, now)
         if drift:
             Act.objects.filter(pk=own.pk).update(drift=wish.freeze()[1], drifted_at=now)
+        return own, drift
+
+    own, drift = run.write(stand)
     if drift:
         raise Drifted(drift)
     return own

@@ -8,10 +8,9 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import tenacity
 from django.db import connection
@@ -26,6 +25,7 @@ from triggers.models import Event, Run, Step, Wait
 LOOK_BACK = timedelta(seconds=60)  # an event committed late may carry an earlier number than the run's own
 RESERVED = ("nightdesk.", "approvals.")  # types only the desk itself may emit
 LONGEST_PAUSE = 10  # seconds between two tries of one step
+T = TypeVar("T")
 
 
 class Durable:
@@ -89,8 +89,8 @@ class Durable:
         with spans.span(f"step {name}"):
             result = tries(call, function, arguments, named, timeout)
         took = timedelta(seconds=time.monotonic() - began)
-        with self.fenced() as now:
-            step = self.journal.remember(
+        step = self.write(
+            lambda now: self.journal.remember(
                 name,
                 "call",
                 result,
@@ -99,6 +99,7 @@ class Durable:
                 input_hash=marks,
                 attempt=tries.statistics.get("attempt_number", 1),
             )
+        )
         self.current_step = ""
         return step.result
 
@@ -146,8 +147,7 @@ class Durable:
         name = self.take_name(kind)
         if step := self.journal.recall(name, kind):
             return step.result
-        with self.fenced() as now:
-            step = self.journal.remember(name, kind, make(now), now=now)
+        step = self.write(lambda now: self.journal.kept(name) or self.journal.remember(name, kind, make(now), now=now))
         return step.result
 
     # Waiting
@@ -160,8 +160,8 @@ class Durable:
         wait = self.pending(name)
         if wait is None or wait.status == "pending":
             self.suspend(name, wait, timeout=duration)
-        with self.fenced() as now:
-            self.journal.remember(name, "sleep", None, now=now, started_at=wait.registered_at)
+        began = wait.registered_at
+        self.write(lambda now: self.journal.remember(name, "sleep", None, now=now, started_at=began))
 
     def wait_for(
         self, name: str, *, type: str, source: str, subject: str | None = None, timeout: timedelta | None = None
@@ -182,8 +182,8 @@ class Durable:
             self.suspend(name, wait, type=type, source=source, subject=subject, timeout=timeout)
         gone = {"type": "TimedOut", "message": f"no {type} came in time"} if wait.status == "expired" else None
         found = None if gone else {"event": wait.event_id}
-        with self.fenced() as now:
-            return self.journal.remember(name, "wait", found, now=now, started_at=wait.registered_at, error=gone)
+        began = wait.registered_at
+        return self.write(lambda now: self.journal.remember(name, "wait", found, now=now, started_at=began, error=gone))
 
     def pending(self, name: str) -> Wait | None:
         return Wait.objects.filter(run=self.row, step=name).first()
@@ -199,25 +199,27 @@ class Durable:
         timeout: timedelta | None = None,
     ) -> NoReturn:
         """Register the wait and park the run in one transaction, then leave the handler."""
-        with self.fenced(ending=True) as now:
-            if wait is None:
-                wait = Wait.objects.create(
-                    run=self.row,
-                    step=name,
-                    type=type,
-                    source=source,
-                    subject=subject,
-                    since=self.row.event.received_at - LOOK_BACK,
-                    registered_at=now,
-                    expires_at=now + timeout if timeout is not None else None,
-                )
+
+        def park(now: datetime) -> None:
+            held = wait or Wait.objects.create(
+                run=self.row,
+                step=name,
+                type=type,
+                source=source,
+                subject=subject,
+                since=self.row.event.received_at - LOOK_BACK,
+                registered_at=now,
+                expires_at=now + timeout if timeout is not None else None,
+            )
             self.row.move(
                 "wait",
-                wake_at=wait.expires_at,
+                wake_at=held.expires_at,
                 waiting_for=" ".join(filter(None, [type, subject])) or name,
                 leased_until=None,
                 lease_owner="",
             )
+
+        self.write(park, ending=True)
         raise Suspended
 
     # What the doors above this one use
@@ -230,9 +232,9 @@ class Durable:
         """The remembered step of this exact name."""
         return self.journal.recall(step, kind)
 
-    def fenced(self, *, ending: bool = False) -> AbstractContextManager[datetime]:
-        """A transaction under the run's fence; yields the database's time. See Journal.fenced."""
-        return self.journal.fenced(ending=ending)
+    def write(self, work: Callable[[datetime], T], *, ending: bool = False) -> T:
+        """What `work(now)` returns, done in a transaction under the run's fence. See Journal.write."""
+        return self.journal.write(work, ending=ending)
 
 
 def call(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], timeout: float | None) -> Any:

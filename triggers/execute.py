@@ -13,6 +13,7 @@ from django.db import transaction
 
 from project.lib import backoff, clock, logs, spans
 from project.lib.live import changed
+from project.lib.retrying import retried
 from project.lib.states import IllegalMove
 from project.lib.text import made_storable
 from triggers import endings, registry, waking
@@ -97,8 +98,7 @@ def work(run: Run) -> None:
 def record(durable: Durable, write: Callable[[datetime], object], *, stopping: bool = False) -> None:
     """Write an ending under the fence; a request to cancel that came meanwhile wins, a lost fence ends it silently."""
     try:
-        with durable.journal.fenced(ending=True, stopping=stopping) as now:
-            write(now)
+        durable.journal.write(write, ending=True, stopping=stopping)
     except CancelRequested:
         record(
             durable,
@@ -107,6 +107,8 @@ def record(durable: Durable, write: Callable[[datetime], object], *, stopping: b
         )
     except (Fenced, IllegalMove):
         return
+    except GivenBack:  # the database stayed away: what the run came to is found out again
+        give_back(durable.row)
 
 
 def succeed(durable: Durable, result: Any, version: str) -> None:
@@ -117,6 +119,7 @@ def succeed(durable: Durable, result: Any, version: str) -> None:
     )
 
 
+@retried
 def give_back(run: Run) -> None:
     """Back into the queue under a new fence: neither an attempt nor a crash."""
     with transaction.atomic():
@@ -146,7 +149,8 @@ def fail(durable: Durable, error: BaseException) -> None:
         return
     wait = error.after if isinstance(error, Retry) else pause(run.attempt, limits)
     logger.warning("%s failed: %s; attempt %d follows", run, type(error).__name__, run.attempt + 1)
-    record(durable, lambda now: retry(run, now, wait, story))
+    following = run.attempt + 1  # said here, since the move is written again when its commit fails
+    record(durable, lambda now: retry(run, now, wait, story, attempt=following))
 
 
 def pause(attempt: int, limits: dict[str, Any]) -> timedelta:
@@ -156,9 +160,9 @@ def pause(attempt: int, limits: dict[str, Any]) -> timedelta:
     return backoff.full_jitter(attempt, **shape)
 
 
-def retry(run: Run, now: datetime, wait: timedelta, story: dict[str, Any]) -> None:
+def retry(run: Run, now: datetime, wait: timedelta, story: dict[str, Any], *, attempt: int) -> None:
     due = {"due_at": now + wait, "wake_at": now + wait, "rung_at": None, "leased_until": None, "lease_owner": ""}
-    run.move("retry", attempt=run.attempt + 1, reason="failed", error=story, **due)
+    run.move("retry", attempt=attempt, reason="failed", error=story, **due)
     changed("runs", id=run.pk)
 
 
@@ -167,6 +171,7 @@ def overdue(run: Run) -> None:
     reclaim(run.pk, run.fence, reason="timed_out")
 
 
+@retried
 def reclaim(run_id: int, fence: int, *, reason: str) -> bool:
     """Take a run from a worker that is gone; the third time it is a crash loop. False when it moved on meanwhile."""
     with transaction.atomic():

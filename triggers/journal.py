@@ -3,20 +3,21 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Exists, OuterRef
 
-from project.lib import clock
+from project.lib import clock, retrying
 from triggers.errors import Blocked, CancelRequested, Fenced, GivenBack, NotJson, ResultTooLarge
 from triggers.models import Run, Step, Switch
 from triggers.models.run import Status
 
 MAX_RESULT = 8 * 1024 * 1024  # bytes of JSON text
+T = TypeVar("T")
 
 
 class Journal:
@@ -43,6 +44,23 @@ class Journal:
         if input_hash and step.input_hash and step.input_hash != input_hash:
             raise Blocked(f"step “{name}” is asked with other arguments than those it was computed from")
         return step
+
+    def write(self, work: Callable[[datetime], T], *, ending: bool = False, stopping: bool = False) -> T:
+        """What `work(now)` returns, done in a transaction of `fenced()`, and again while the database is away.
+
+        Raises what `fenced()` raises, and GivenBack when the database stays away."""
+
+        @retrying.retried
+        def write() -> T:
+            with self.fenced(ending=ending, stopping=stopping) as now:
+                return work(now)
+
+        try:
+            return write()
+        except (OperationalError, InterfaceError) as error:
+            if retrying.passes(error):
+                raise GivenBack from error
+            raise
 
     @contextmanager
     def fenced(self, *, ending: bool = False, stopping: bool = False) -> Iterator[datetime]:
@@ -79,8 +97,11 @@ class Journal:
         error: dict[str, Any] | None = None,
         attempt: int = 1,
     ) -> Step:
-        """Write one finished step inside `fenced()`."""
-        self.seq += 1
+        """Write one finished step inside `write()`."""
+        if kept := self.kept(name):
+            return kept
+        if name not in self.steps:
+            self.seq += 1
         step = Step.objects.create(
             run=self.run,
             name=name,
@@ -97,6 +118,12 @@ class Journal:
         )
         self.steps[name] = step
         return step
+
+    def kept(self, name: str) -> Step | None:
+        """The step as an earlier try of this transaction left it, when its commit went through unheard."""
+        if name not in self.steps:
+            return None  # this is the first try
+        return Step.objects.filter(run=self.run, name=name, fence=self.run.fence).first()
 
 
 def to_json(value: Any, whose: str) -> str:
