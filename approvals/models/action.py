@@ -155,6 +155,9 @@ class Action(Stateful):
     keeps_key = models.BooleanField(default=False)  # failed, but it may have happened
     gave_key_up = models.BooleanField(default=False)  # a person asked for the effect once more
     origin_run = models.BigIntegerField(null=True)
+    compensates = models.ForeignKey(
+        "self", models.PROTECT, null=True, related_name="compensated_by", db_index=False
+    )  # its effect is what this one undoes
 
     # People
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
@@ -197,6 +200,11 @@ class Action(Stateful):
                 condition=Q(connection=None) & HOLDS,
                 name="a_key_without_connection_names_one_effect",
             ),
+            UniqueConstraint(
+                fields=["compensates"],
+                condition=Q(compensates__isnull=False) & HOLDS,
+                name="an_effect_is_undone_once",
+            ),
             CheckConstraint(
                 condition=~Q(status__in=SETTLED) | Q(settled_at__isnull=False), name="a_settled_action_says_when"
             ),
@@ -215,6 +223,7 @@ class Action(Stateful):
             models.Index(fields=["settled_at"], condition=Q(settled_at__isnull=False), name="actions_by_end"),
             models.Index(fields=["kind", "key"], name="actions_of_a_key"),
             models.Index(fields=["kind", "-id"], name="actions_of_a_kind"),
+            models.Index(fields=["compensates"], condition=Q(compensates__isnull=False), name="actions_that_undo"),
         ]
 
     def __str__(self) -> str:

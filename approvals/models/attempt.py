@@ -17,6 +17,8 @@ class Attempt(models.Model):
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
     error = models.JSONField(null=True)
+    retry_after = models.PositiveIntegerField(null=True)  # seconds the far side asked for
+    key_used_up = models.BooleanField(default=False, db_default=False)  # the far side repeats a stored failure to it
 
     class Meta:
         constraints = [UniqueConstraint(fields=["action", "number"], name="tries_are_counted_once")]

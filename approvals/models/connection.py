@@ -66,6 +66,7 @@ class Connection(models.Model):
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(null=True, blank=True)
+    busy_until = models.DateTimeField(null=True, blank=True)  # its far side asked for a pause; all actions keep it
 
     objects = ConnectionQuerySet.as_manager()
 
