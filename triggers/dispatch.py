@@ -41,7 +41,7 @@ def tick() -> Round:
     now = clock.now()
     done = Round(
         reclaimed=apart(reclaim_lost, now),
-        woken=apart(waking.expire_due, now, limit=ROUND) + apart(repair_waits),
+        woken=apart(waking.expire_due, now) + apart(repair_waits),
         matched=apart(match_stored, None, limit=ROUND),
         fired=apart(fire.fire_due),
         rung=apart(ring_due, clock.now()),

@@ -1,5 +1,6 @@
 """An event meets a wait: whichever was written first, the other one's writer looks for it after its commit."""
 
+import time
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -15,6 +16,9 @@ from triggers.models import Event, Run, Wait
 
 DEAF = ("invalid", "stopped")  # events of these statuses wake nobody
 BATCH = 1000  # waits looked at in one go
+EXPIRED = 500  # runs whose time has come in one transaction: the door waits for no longer than that
+WAKE_FOR = 2.0  # seconds of one round spent on them
+BREATH = 0.01  # seconds between two such transactions, in which whoever else writes gets the database
 
 
 def wake_waits(event_ids: Iterable[int]) -> int:
@@ -73,15 +77,6 @@ def end_wait(wait: Wait, event: Event) -> bool:
         return bool(ended) and requeue(run, now)
 
 
-def expire_wait(run_id: int) -> bool:
-    """The time of a waiting run has come: its wait ends as expired; False when an event was first."""
-    with transaction.atomic():
-        run = Run.objects.select_for_update().get(pk=run_id)
-        now = clock.now()
-        over = Wait.objects.filter(run=run, status="pending", expires_at__lte=now)
-        return bool(over.update(status="expired", ended_at=now)) and requeue(run, now)
-
-
 def requeue(run: Run, now: datetime) -> bool:
     """Wake `run` and ring for it after the commit."""
     try:
@@ -93,10 +88,33 @@ def requeue(run: Run, now: datetime) -> bool:
     return True
 
 
-def expire_due(now: datetime, *, limit: int = BATCH) -> int:
-    """End the waits of every waiting run whose time has come."""
-    due = Run.objects.filter(status="waiting", wake_at__lte=now).order_by("wake_at").values_list("pk", flat=True)
-    return sum(apart(expire_wait, run_id) for run_id in due[:limit])
+def expire_due(now: datetime, *, seconds: float = WAKE_FOR) -> int:
+    """Wake every run whose time has come, a batch a transaction; what is left after `seconds` is the next round's.
+
+    Nobody rings for them one by one: the round rings for as many as workers can take, and these drain the rest."""
+    until = time.monotonic() + seconds
+    woken = 0
+    while batch := apart(expire_batch, now):
+        woken += batch
+        if batch < EXPIRED or time.monotonic() > until:
+            break
+        time.sleep(BREATH)
+    return woken
+
+
+def expire_batch(now: datetime) -> int:
+    """End the waits of the runs that were due first at `now`, and put these back into the queue."""
+    due = Run.objects.select_for_update(skip_locked=True).filter(status="waiting", wake_at__lte=now)
+    with transaction.atomic():
+        run_ids = list(due.order_by("wake_at", "pk").values_list("pk", flat=True)[:EXPIRED])
+        if not run_ids:
+            return 0
+        now = clock.now()
+        waits = Wait.objects.filter(run__in=run_ids, status="pending", expires_at__lte=now)
+        waits.update(status="expired", ended_at=now)
+        woken = Run.move_all("wake", run_ids, due_at=now, wake_at=None, waiting_for="", rung_at=None)
+        changed("runs")
+    return woken
 
 
 def repair(after: int, *, limit: int = BATCH) -> tuple[int, int]:

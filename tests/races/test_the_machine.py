@@ -55,7 +55,7 @@ def test_an_event_and_the_end_of_the_time_end_a_wait_once() -> None:
             run = builders.run("story")
             work(1)
             event = builders.event("paid", subject=str(run.pk))
-            woken = together(lambda: waking.wake_waits([event.pk]), lambda: waking.expire_wait(run.pk))
+            woken = together(lambda: waking.wake_waits([event.pk]), lambda: waking.expire_due(clock.now()))
             assert sorted(map(int, woken)) == [0, 1]
             assert fresh(run).status == "queued"
             assert Wait.objects.get(run=run).status in ("resolved", "expired")
