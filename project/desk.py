@@ -3,7 +3,7 @@
 from approvals import deliver
 from project import metrics_rows
 from project.lib.apart import apart
-from triggers import dispatch
+from triggers import dispatch, sealing
 
 
 def tick() -> None:
@@ -13,3 +13,4 @@ def tick() -> None:
     finally:  # what people approved is delivered whatever became of the machine's round
         deliver.tick()
     apart(metrics_rows.add_up)
+    apart(sealing.seal)

@@ -18,6 +18,7 @@ from project.people.forms import MEANINGS, MeForm, TokenForm
 from project.people.models import ApiToken, ApiTokenQuerySet, User
 from project.people.roles import can
 from triggers.models import Audit
+from triggers.views.audit import seal
 
 REVOKED_SHOWN = 10
 
@@ -110,7 +111,7 @@ def checks(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied("This needs the role operator or admin. An admin can give it to you.")
     live, deploy = asked(LIVE), asked(DEPLOY)
     wrong = sum(bool(one["wrong"]) for one in [*live, *deploy])
-    facts = {"live": live, "deploy": deploy, "wrong": wrong, "tab": "checks"}
+    facts = {"live": live, "deploy": deploy, "wrong": wrong, "tab": "checks", "seal": seal()}
     return render(request, "settings_checks.html", facts)
 
 

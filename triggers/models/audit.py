@@ -1,4 +1,4 @@
-"""Who did what to which row: written in the transaction of the deed, never changed."""
+"""Who did what to which row: written in the transaction of the deed, sealed soon after, never changed."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,10 @@ class AuditQuerySet(models.QuerySet["Audit"]):
         people = Q(by__username__in=wanted)
         return self.filter(people | Q(by=None) if DESK in wanted else people)
 
+    def unsealed(self) -> "AuditQuerySet":
+        """Written, and not yet a part of the chain (triggers/sealing.py)."""
+        return self.filter(number=None)
+
     def taken_back(self) -> "AuditQuerySet":
         """The approvals that somebody took back."""
         return self.filter(kind="action", verb="take back").select_related("by")
@@ -40,7 +44,7 @@ class AuditQuerySet(models.QuerySet["Audit"]):
 
 
 class Audit(models.Model):
-    """One deed. `number` and `hash` are for the sealing of rows, which nothing does yet."""
+    """One deed. `number` and `hash` are its seal: set by triggers/sealing.py, then the database refuses changes."""
 
     at = models.DateTimeField(db_index=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
@@ -54,7 +58,10 @@ class Audit(models.Model):
     objects = AuditQuerySet.as_manager()
 
     class Meta:
-        indexes = [models.Index(fields=["kind", "ref", "id"], name="audit_of_a_row")]
+        indexes = [
+            models.Index(fields=["kind", "ref", "id"], name="audit_of_a_row"),
+            models.Index(fields=["id"], condition=Q(number=None), name="audit_to_seal"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.verb} {self.kind} {self.ref}"

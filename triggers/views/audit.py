@@ -7,11 +7,13 @@ from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
 from project.templatetags.desk import short_digest
+from triggers import sealing
 from triggers.models import Audit
 from triggers.schemas_audit import AuditFilters, AuditRow
 from triggers.views.lists import Filters, as_table, list_page, listing
 
 FILTERS = ("actor", "verb", "subject", "since", "until")
+MOST_WAITING = 1000  # unsealed rows that are counted
 LONGEST = 300  # characters of what is said beside a deed
 # kind of row -> its page, and the letter it is called by
 PAGES = {
@@ -37,7 +39,12 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     for row in found.rows:
         row.page = page_of(row)
         row.words = words_of(row)
-    return list_page(request, "triggers/audit.html", filters, {"list": found, "picks": []})
+    return list_page(request, "triggers/audit.html", filters, {"list": found, "picks": [], "seal": seal()})
+
+
+def seal() -> dict[str, Any]:
+    """How far the log is sealed, and how many rows wait for it."""
+    return {"head": sealing.head(), "waiting": Audit.objects.unsealed()[:MOST_WAITING].count(), "most": MOST_WAITING}
 
 
 def page_of(row: Audit) -> dict[str, Any]:

@@ -1,0 +1,182 @@
+"""What was written into the audit log stays as it was: rows are chained after their commit, and any change shows."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, connection, transaction
+from django.test import Client
+
+from project import desk
+from project.people.models import User
+from tests import builders
+from triggers import sealing
+from triggers.models import Audit, Source
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def github(ann: User) -> Source:
+    """A source that Ann has changed three times."""
+    source = builders.source()
+    for word in ("one", "two", "three"):
+        Audit.write("change", source, by=ann, fields=["name"], word=word)
+    return source
+
+
+def rewrite(sql: str, *values: object) -> None:
+    """As somebody would who has the database to himself: without the guard, which is put back afterwards."""
+    guard = "DISABLE TRIGGER" if connection.vendor == "postgresql" else "DROP"
+    with connection.cursor() as cursor:
+        if guard == "DROP":
+            [made] = cursor.execute("SELECT sql FROM sqlite_master WHERE name = 'sealed_rows_stay'").fetchone()
+            cursor.execute("DROP TRIGGER sealed_rows_stay")
+        else:
+            made = "ALTER TABLE triggers_audit ENABLE TRIGGER sealed_rows_stay"
+            cursor.execute("ALTER TABLE triggers_audit DISABLE TRIGGER sealed_rows_stay")
+        cursor.execute(sql, values)
+        cursor.execute(made)
+
+
+def test_a_round_of_the_desk_seals_what_was_committed_and_nothing_twice(github: Source) -> None:
+    desk.tick()
+    numbers = list(Audit.objects.order_by("pk").values_list("number", flat=True))
+    assert numbers == [1, 2, 3]
+    first = sealing.head()
+    assert (first.number, Audit.objects.get(number=3).hash) == (3, first.hash)
+    desk.tick()
+    assert sealing.head() == first == sealing.verify()
+    Audit.write("archive", github)
+    assert sealing.seal() == 1
+    assert sealing.verify().number == 4
+
+
+def test_more_rows_than_a_piece_are_one_chain(github: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "PIECE", 2)
+    assert sealing.seal() == 3
+    assert sealing.verify().number == 3
+
+
+def test_a_row_that_becomes_visible_late_is_sealed_after_those_with_higher_ids(github: Source) -> None:
+    late = Audit.objects.order_by("pk").first()
+    assert late is not None
+    Audit.objects.filter(pk=late.pk).delete()  # its transaction has not committed yet
+    sealing.seal()
+    late.save(force_insert=True)
+    sealing.seal()
+    assert list(Audit.objects.order_by("number").values_list("pk", flat=True))[-1] == late.pk
+    assert sealing.verify().number == 3
+
+
+def test_a_sealed_row_cannot_be_changed_an_unsealed_one_only_before(github: Source) -> None:
+    Audit.objects.filter(verb="change").update(verb="changed")
+    sealing.seal()
+    with pytest.raises(IntegrityError, match="never changed"), transaction.atomic():
+        Audit.objects.filter(number=2).update(verb="archive")
+    assert sealing.verify().number == 3
+
+
+@pytest.mark.parametrize(
+    ("crime", "words"),
+    [
+        ("UPDATE triggers_audit SET verb = 'archive' WHERE number = 2", r"number 2 \(row .*\) was changed"),
+        ("UPDATE triggers_audit SET by_id = NULL WHERE number = 1", r"number 1 \(row .*\) was changed"),
+        ("UPDATE triggers_audit SET detail = '{}' WHERE number = 3", r"number 3 \(row .*\) was changed"),
+        ("DELETE FROM triggers_audit WHERE number = 1", "number 1 is missing"),
+        ("DELETE FROM triggers_audit WHERE number = 2", "number 2 is missing"),
+        ("DELETE FROM triggers_audit WHERE number = 3", "everything after number 2 is missing"),
+        ("DELETE FROM triggers_audit", "everything after number 0 is missing"),
+        ("UPDATE triggers_audit SET number = number + 10 WHERE number = 3", "number 3 is missing"),
+    ],
+)
+def test_whatever_was_changed_or_removed_is_found(github: Source, crime: str, words: str) -> None:
+    sealing.seal()
+    rewrite(crime)
+    with pytest.raises(sealing.BrokenChain, match=words):
+        sealing.verify()
+
+
+def test_a_row_that_was_put_in_is_found(github: Source) -> None:
+    sealing.seal()
+    forged = Audit(at=Audit.objects.get(number=3).at, verb="approve", kind="action", ref="7", number=4)
+    forged.hash = sealing.link("0" * 64, forged, 4)
+    forged.save()
+    with pytest.raises(sealing.BrokenChain, match=r"number 4 .* put in"):
+        sealing.verify()
+
+
+def test_who_rewrites_the_whole_chain_does_not_pass_through_a_head_that_was_written_down(github: Source) -> None:
+    sealing.seal()
+    written_down = sealing.head()
+    rewrite("UPDATE triggers_audit SET number = NULL, hash = ''")
+    rewrite("DELETE FROM triggers_pulse WHERE name = %s", sealing.HEAD)
+    Audit.objects.filter(detail__word="two").update(verb="nothing of importance")
+    sealing.seal()
+    assert sealing.verify().number == 3, "alone the new chain is whole"
+    with pytest.raises(sealing.BrokenChain, match="number 3 does not have the hash that was written down"):
+        sealing.verify(known=written_down)
+
+
+def test_numbers_that_no_canonical_text_can_hold_are_sealed_too(github: Source) -> None:
+    Audit.write("ring", github, event=2**63, share=0.1)
+    assert sealing.seal() == 4
+    assert sealing.verify().number == 4
+
+
+@pytest.mark.postgres
+def test_two_that_seal_at_once_make_one_chain(github: Source) -> None:
+    for number in range(40):
+        Audit.write("change", github, number=number)
+    faults: list[Exception] = []
+
+    def work() -> None:
+        try:
+            sealing.seal()
+        except Exception as fault:
+            faults.append(fault)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert sealing.verify().number == 43
+
+
+def test_the_command_walks_the_chain_and_names_the_first_broken_link(
+    github: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sealing.seal()
+    Audit.write("archive", github)
+    call_command("verify_audit")
+    told = capsys.readouterr().out
+    assert f"3 rows are as they were sealed; head {sealing.head()}" in told
+    assert "1 row is not sealed yet" in told
+    call_command("verify_audit", known=str(sealing.head()))
+    rewrite("UPDATE triggers_audit SET verb = 'archive' WHERE number = 2")
+    with pytest.raises(CommandError, match="broken at its first wrong link: number 2") as refused:
+        call_command("verify_audit")
+    assert refused.value.returncode == 1
+    with pytest.raises(CommandError, match="number 2"):
+        call_command("verify_audit", known="3:" + "a" * 64)
+    with pytest.raises(CommandError, match="--known takes what this command printed"):
+        call_command("verify_audit", known="three")
+
+
+def test_the_page_says_how_far_the_log_is_sealed(
+    owner: User, github: Source, sign_in: Callable[[User], Client]
+) -> None:
+    browser = sign_in(owner)
+    assert "Nothing is sealed yet" in browser.get("/audit").content.decode()
+    sealing.seal()
+    Audit.write("archive", github)
+    page = browser.get("/audit").content.decode()
+    assert "Sealed up to number 3" in page
+    assert sealing.head().hash in page
+    assert "1 row is not sealed yet" in page
+    assert sealing.head().hash in browser.get("/settings/checks").content.decode()
