@@ -18,7 +18,6 @@ from triggers.errors import BadFilter
 LONGEST = 2000  # characters of one filter
 DEEPEST = 40  # brackets in brackets
 EACH = "*"  # in a path: every item of the list
-ROOTS = frozenset({"event", "headers"})
 TYPES = frozenset({"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"})
 MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
 CALENDAR = frozenset(
@@ -53,6 +52,22 @@ Path = tuple[str, ...]
 Node = Tree[Token]
 
 
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What an expression is called in refusals, and the names it may read."""
+
+    called: str
+    roots: tuple[str, ...]
+    example: str
+
+    @property
+    def scope(self) -> dict[str, Path | None]:
+        return {root: (root,) for root in self.roots}
+
+
+FILTER = Language("filter", ("event", "headers"), "event.data.n > 3")
+
+
 class Clause(TypedDict):
     """One part between top-level `&&`; `wanted` says in words what a simple comparison asks for."""
 
@@ -74,6 +89,7 @@ class FilterPlan(TypedDict):
 class Reader:
     """Walks one clause; collects the paths it reads and refuses what a filter may not do."""
 
+    language: Language
     paths: list[Path] = field(default_factory=list)
 
     def walk(self, node: Node, scope: dict[str, Path | None], inside: bool = False) -> None:
@@ -83,13 +99,13 @@ class Reader:
         elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
             self.comprehension(node, scope, inside)
         else:
-            refuse_unknown(node, scope)
+            refuse_unknown(node, scope, self.language)
             for child in trees(node):
                 self.walk(child, scope, inside)
 
     def comprehension(self, node: Node, scope: dict[str, Path | None], inside: bool) -> None:
         if inside:
-            raise BadFilter("A filter may not hold a comprehension inside a comprehension.")
+            raise BadFilter(f"A {self.language.called} may not hold a comprehension inside a comprehension.")
         receiver, _, *rest = node.children
         assert isinstance(receiver, Tree)
         self.walk(receiver, scope, inside)
@@ -116,8 +132,8 @@ def parser() -> Parser:
     return Parser()
 
 
-def compile_filter(text: str) -> FilterPlan:
-    """Cut a CEL filter at its top-level `&&`.
+def compile_filter(text: str, language: Language = FILTER) -> FilterPlan:
+    """Cut a CEL filter, or another expression of the desk, at its top-level `&&`.
 
     Raises BadFilter, with a sentence for the person who wrote it, when it does not compile, reads an unknown name,
     is too long or too deep, or holds a comprehension inside a comprehension. An empty text lets everything through.
@@ -125,51 +141,52 @@ def compile_filter(text: str) -> FilterPlan:
     text = text.strip()
     if not text:
         return {"text": "", "clauses": [], "paths": []}
-    refuse_size(text)
+    refuse_size(text, language)
     try:
         cel.compile(text)
         tree = parser().parse(text)
     except (ValueError, CELParseError) as error:
-        raise BadFilter(f"The filter does not compile: {first_line(error)}") from error
-    clauses = [clause_of(text, part) for part in conjuncts(tree)]
+        raise BadFilter(f"The {language.called} does not compile: {first_line(error)}") from error
+    clauses = [clause_of(text, part, language) for part in conjuncts(tree)]
     paths = sorted({tuple(path) for clause in clauses for path in clause["paths"]})
     return {"text": text, "clauses": clauses, "paths": [list(path) for path in paths]}
 
 
-def refuse_size(text: str) -> None:
+def refuse_size(text: str, language: Language) -> None:
     if len(text) > LONGEST:
-        raise BadFilter(f"A filter has at most {LONGEST} characters; this one has {len(text)}.")
+        raise BadFilter(f"A {language.called} has at most {LONGEST} characters; this one has {len(text)}.")
     depth = deepest = 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
         deepest = max(deepest, depth)
     if deepest > DEEPEST:
-        raise BadFilter(f"A filter nests at most {DEEPEST} brackets; this one nests {deepest}.")
+        raise BadFilter(f"A {language.called} nests at most {DEEPEST} brackets; this one nests {deepest}.")
 
 
-def clause_of(text: str, node: Node) -> Clause:
-    reader = Reader()
-    reader.walk(node, {})
+def clause_of(text: str, node: Node, language: Language) -> Clause:
+    reader = Reader(language)
+    reader.walk(node, language.scope)
     source = text[node.meta.start_pos : node.meta.end_pos]
     paths = list(dict.fromkeys(reader.paths))
     if not paths:
-        refuse_no_answer(source)
+        refuse_no_answer(source, language)
     clause: Clause = {"text": source, "paths": [list(path) for path in paths]}
-    if wanted := wanted_of(text, node):
+    if wanted := wanted_of(text, node, language):
         clause["wanted"] = wanted
         if simple := simple_of(text, node):
             clause["simple"] = simple
     return clause
 
 
-def refuse_no_answer(source: str) -> None:
+def refuse_no_answer(source: str, language: Language) -> None:
     """A clause that reads nothing is the same for every event: it must at least be a yes or a no."""
     try:
         value = cel.evaluate(source, {})
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise BadFilter(f"`{source}` can never be evaluated: {first_line(error)}") from error
     if not isinstance(value, bool):
-        raise BadFilter(f"`{source}` is neither true nor false: a filter asks something, as in `event.data.n > 3`.")
+        asks = f"a {language.called} asks something, as in `{language.example}`"
+        raise BadFilter(f"`{source}` is neither true nor false: {asks}.")
 
 
 def simple_of(text: str, node: Node) -> tuple[str, str | int | bool] | None:
@@ -195,14 +212,14 @@ def conjuncts(node: Node) -> Iterator[Node]:
         yield bare
 
 
-def wanted_of(text: str, node: Node) -> str:
+def wanted_of(text: str, node: Node, language: Language) -> str:
     """What `path == literal` and its like ask for, in words; "" for anything less simple."""
     if node.data != "relation" or len(node.children) != 2:
         return ""
     relation, right = trees(node)
     left = next(trees(relation))
     literal = unwrapped(right)
-    if path_of(left, {}) is None or literal.data not in ("literal", "list_lit"):
+    if path_of(left, language.scope) is None or literal.data not in ("literal", "list_lit"):
         return ""
     try:
         value = cel.evaluate(text[literal.meta.start_pos : literal.meta.end_pos], {})
@@ -224,7 +241,7 @@ def path_of(node: Node, scope: dict[str, Path | None]) -> Path | None:
     bare = unwrapped(node)
     if bare.data in ("ident", "dot_ident"):
         name = str(bare.children[0])
-        return scope.get(name, (name,) if name in ROOTS else None)
+        return scope.get(name)
     if bare.data not in ("member_dot", "member_index"):
         return None
     receiver, last = bare.children
@@ -248,16 +265,17 @@ def path_name(node: Node) -> str | None:
     return str(bare.children[0]) if bare.data == "ident" else None
 
 
-def refuse_unknown(node: Node, scope: dict[str, Path | None]) -> None:
+def refuse_unknown(node: Node, scope: dict[str, Path | None], language: Language) -> None:
     name = str(node.children[0]) if node.children else ""
-    if node.data in ("ident", "dot_ident") and name not in {*scope, *ROOTS, *TYPES}:
-        raise BadFilter(f"`{name}` is not known here: a filter reads `event` and `headers`.")
+    if node.data in ("ident", "dot_ident") and name not in {*scope, *TYPES}:
+        *first, last = (f"`{root}`" for root in language.roots)
+        raise BadFilter(f"`{name}` is not known here: a {language.called} reads {', '.join(first)} and {last}.")
     if node.data == "member_dot_arg":
         name = str(node.children[1])
     if node.data in ("member_dot_arg", "ident_arg", "dot_ident_arg") and name not in FUNCTIONS:
-        raise BadFilter(f"There is no function `{name}` in a filter.")
+        raise BadFilter(f"There is no function `{name}` in a {language.called}.")
     if node.data == "member_object":
-        raise BadFilter("A filter compares; it cannot build objects.")
+        raise BadFilter(f"A {language.called} compares; it cannot build objects.")
 
 
 def unwrapped(node: Node) -> Node:
