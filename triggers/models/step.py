@@ -6,6 +6,7 @@ from typing import Any
 from django.db import models
 from django.db.models import Q, UniqueConstraint
 
+from triggers.models.blob import Blob
 from triggers.models.event import Event
 from triggers.models.run import Run
 
@@ -13,15 +14,19 @@ from triggers.models.run import Run
 class Step(models.Model):
     """The remembered result of one named step: computed once, replayed after."""
 
-    KINDS = ("call", "now", "random", "uuid", "sleep", "wait", "emit", "log", "act")
+    KINDS = ("call", "now", "random", "uuid", "sleep", "wait", "emit", "log", "act", "patch")
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="steps")
     name = models.CharField(max_length=200)  # `name#2` for the second of that name
+    inside = models.CharField(max_length=200, blank=True, default="", db_default="")  # the step whose function asked
     kind = models.CharField(max_length=8, default="call")
     seq = models.PositiveIntegerField()
     status = models.CharField(max_length=8, default="done")  # started, done, failed
     input_hash = models.CharField(max_length=64, blank=True, default="")
-    result_json = models.TextField(null=True)  # noqa: DJ001 -- None: nothing to remember yet
+    input_text = models.TextField(blank=True, default="", db_default="")  # the arguments, what is long of them cut
+    result_json = models.TextField(null=True)  # noqa: DJ001 -- None: nothing to remember yet, or it is in `blob`
+    blob = models.ForeignKey(Blob, models.PROTECT, null=True, related_name="steps")
+    size = models.PositiveIntegerField(default=0, db_default=0)  # bytes of the result's JSON
     error = models.JSONField(null=True)
     attempt = models.PositiveIntegerField(default=1)
     fence = models.PositiveIntegerField()
@@ -35,8 +40,13 @@ class Step(models.Model):
         return self.name
 
     @property
+    def result_text(self) -> str:
+        """The JSON text of the result, wherever it is kept."""
+        return self.blob.text if self.blob is not None else self.result_json or ""
+
+    @property
     def result(self) -> Any:
-        return json.loads(self.result_json) if self.result_json else None
+        return json.loads(self.result_text) if self.result_text else None
 
 
 class Wait(models.Model):
