@@ -5,6 +5,8 @@ import io
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from approvals.models import Action
 from project.lib import clock
@@ -110,13 +112,18 @@ class TestTable:
             assert "private" not in answer.getvalue().decode()
 
 
-def test_a_list_costs_the_same_however_long_it_is(ann_reads, ann, django_assert_max_num_queries):
-    for _ in range(30):
-        builders.action(by=ann, run=builders.run(), connection=None)
-    with django_assert_max_num_queries(20):
-        ann_reads.get("/actions")
-    with django_assert_max_num_queries(12):
-        ann_reads.get("/actions?format=csv").getvalue()
+@pytest.mark.parametrize("address", ["/actions", "/actions?format=csv"])
+def test_a_list_costs_the_same_however_long_it_is(ann_reads, ann, address):
+    def cost(rows: int) -> int:
+        for _ in range(rows):
+            builders.action(by=ann, run=builders.run(), connection=None)
+        with CaptureQueriesContext(connection) as asked:
+            answer = ann_reads.get(address)
+            assert (answer.status_code, bool(answer.getvalue())) == (200, True)
+        return len(asked)
+
+    few = cost(3)
+    assert cost(30) == few <= 20
 
 
 def test_titles_from_outside_are_only_text(ann_reads):

@@ -9,7 +9,7 @@ from django.core.management.base import SystemCheckError
 from django.test import Client
 
 from project import checks, checks_live, health
-from project.lib import clock
+from project.lib import clock, mounts
 from project.people import roles
 from project.people.models import User
 from tests import builders
@@ -111,9 +111,11 @@ def test_one_reviewer_is_not_enough(ben, owner):
 @pytest.mark.parametrize(
     ("kind", "wrong"), [("nfs4", True), ("cifs", True), ("fuse.sshfs", True), ("ext4", False), ("", False)]
 )
-def test_sqlite_on_a_network_is_named(monkeypatch, kind, wrong):
-    monkeypatch.setattr(health, "is_sqlite", lambda: True)
-    monkeypatch.setattr(checks, "file_system", lambda folder: kind)
+@pytest.mark.skipif("not health.is_sqlite()", reason="about SQLite")
+def test_sqlite_on_a_network_is_named(db, monkeypatch, tmp_path, kind, wrong):
+    table = tmp_path / "mounts"
+    table.write_text(f"server:/srv / {kind} rw 0 0\n" if kind else "")
+    monkeypatch.setattr(mounts, "MOUNTS", table)
     assert bool(answer("nightdesk.E003")) == wrong
 
 
