@@ -164,6 +164,10 @@ class Action(Stateful):
     requester_chain = models.JSONField(default=list)  # ids of people who may not nod
     policy = models.CharField(max_length=100, default="default by tier")
     policy_version = models.BigIntegerField(default=1)
+    ruled_by = models.JSONField(default=list, db_default=[])  # [{rule, effect, when, error}] that spoke about it
+    groups = models.JSONField(default=list, db_default=[])  # [{reviewers, quorum}]: each needs its own people
+    four_eyes = models.BooleanField(default=False, db_default=False)  # who owns the trigger counts as requester too
+    allowed_by = models.CharField(max_length=64, blank=True, default="", db_default="")  # the rule that made it low
     needed = models.PositiveSmallIntegerField(default=1)
     given = models.PositiveSmallIntegerField(default=0)  # people who said yes to this revision
     ended_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
@@ -216,6 +220,7 @@ class Action(Stateful):
                 condition=~Q(tier="high", status__in=DONE_OR_UNDER_WAY) | Q(needed__gte=1, given__gte=F("needed")),
                 name="high_is_never_done_without_a_person",
             ),
+            CheckConstraint(condition=~Q(tier="high") | Q(allowed_by=""), name="no_rule_lets_high_through"),
         ]
         indexes = [
             models.Index(fields=["status", "expires_at"], name="actions_by_status"),
@@ -271,8 +276,13 @@ class Action(Stateful):
         return bool(self.connection and self.connection.practice)
 
     def asked_by(self, user: "User") -> bool:
-        """Whether `user` is in the chain of those who asked for it; on high also who edited it."""
-        return user.pk in self.requester_chain or (self.tier == Tier.HIGH and self.edited_by(user))
+        """Whether `user` is in the chain of those who asked for it; on high, or with four eyes, also who edited it."""
+        return user.pk in self.requester_chain or (self.is_strict and self.edited_by(user))
+
+    @property
+    def is_strict(self) -> bool:
+        """Nobody who asked for it, or edited it, has an exception."""
+        return self.four_eyes or self.tier == Tier.HIGH
 
     def edited_by(self, user: "User") -> bool:
         return self.decisions.filter(by=user, verdict="edit").exists()

@@ -21,6 +21,7 @@ class Decision(models.Model):
     after = models.TextField(blank=True, default="")  # and the one that was made of it
     channel = models.CharField(max_length=16, default="page")  # page, api
     stepped_up = models.BooleanField(default=False)
+    held = models.JSONField(null=True)  # roles and teams the person held in that moment
     on_high = models.BooleanField(default=False)
     at = models.DateTimeField()
 

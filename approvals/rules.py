@@ -1,0 +1,180 @@
+"""What the rules of a policy say of one action, the strictest wins. Pure: no database, no clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from approvals.tallying import Group, merged
+from approvals.tiers import Tier, stricter
+from approvals.windows import DAYS, Window
+from triggers.filters import FilterPlan, Language, Path
+from triggers.matching import CEL_ERRORS, gone_from, program
+from triggers.viewing import View, branches
+
+CONDITION = Language("condition", ("action", "event", "run", "time"), "action.arguments.amount > 500")
+DENY, REQUIRE, ALLOW = EFFECTS = ("deny", "require", "allow")
+DEFAULT = "default by tier"
+
+TROUBLES = (
+    (TypeError, "the types do not fit"),
+    (ZeroDivisionError, "division by zero"),
+    (OverflowError, "a number is too large"),
+)
+
+Values = Mapping[str, Any]
+Facts = Callable[[tuple[Path, ...]], dict[str, Any]]  # what an expression reads, without `time`
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule as it is stored in a version of the policy."""
+
+    slug: str
+    version: int
+    when: str
+    plan: FilterPlan
+    effect: str
+    tier: str = ""
+    reviewers: tuple[str, ...] = ()
+    quorum: int = 0
+    four_eyes: bool = False
+    expires: int = 0  # seconds people have at most; 0: as long as whoever asked wants
+    windows: tuple[Window, ...] = ()
+    zone: str = "UTC"
+    order: int = 0
+
+    @property
+    def asks_for_high(self) -> bool:
+        """Is to take it away, or to change it, a loosening of what is high?"""
+        return self.effect == DENY or (self.effect == REQUIRE and self.tier == Tier.HIGH)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(tuple(path) for path in self.plan["paths"])
+
+    def says(self, facts: Facts, at: datetime) -> Reason | None:
+        """Why it speaks about this action: it means it, or it could not be asked. None: it is about others."""
+        values = {**facts(self.paths), "time": moment(at, self.zone)}
+        try:
+            answer = program(self.when).execute(View(values, branches(self.paths)).context)
+        except CEL_ERRORS as error:
+            return Reason(self.slug, self.effect, self.when, self.trouble(values, error))
+        if answer is False:
+            return None
+        return Reason(self.slug, self.effect, self.when, "" if answer is True else "it is neither true nor false")
+
+    def trouble(self, values: Values, error: Exception) -> str:
+        """Why it could not be asked, naming a path and never a value."""
+        gone = (gone_from(clause, values, error) for clause in self.plan["clauses"])
+        return next(filter(None, gone), "") or next(
+            (words for kind, words in TROUBLES if isinstance(error, kind)), "a value does not fit"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Which rule spoke about an action; `error` says why it could not be asked. No value of the action is in it."""
+
+    rule: str
+    effect: str
+    when: str
+    error: str = ""
+
+    def told(self) -> dict[str, str]:
+        return {"rule": self.rule, "effect": self.effect, "when": self.when, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the policy in force says about one action, and of which version of the action it says so."""
+
+    tier: Tier
+    needed: int  # people who must say yes
+    groups: tuple[Group, ...]  # of which each needs its own
+    reviewers: tuple[str, ...]  # roles and teams whose members may decide
+    four_eyes: bool  # do the trigger's owner and its last editor count as requesters, and has nobody an exception?
+    name: str = DEFAULT
+    version: int = 0
+    denied_by: str = ""
+    allowed_by: str = ""
+    reasons: tuple[Reason, ...] = ()
+    expires: int = 0
+    windows: tuple[tuple[str, tuple[Window, ...]], ...] = ()  # (zone, windows) of each rule that has some
+    about: tuple[int, str, str] | None = None  # revision, digest and tier of the action it was computed for
+
+    @property
+    def waits(self) -> bool:
+        return self.tier.waits and not self.denied_by
+
+
+def moment(at: datetime, zone: str) -> dict[str, Any]:
+    """`time` as a condition reads it."""
+    local = at.astimezone(ZoneInfo(zone))
+    return {"hour": local.hour, "minute": local.minute, "weekday": DAYS[local.weekday()]}
+
+
+def judge(
+    rules: Sequence[Rule],
+    facts: Facts,
+    *,
+    at: datetime,
+    usual: Tier,
+    may_lower: bool,
+    at_least: str,
+    anyone: str,
+    version: int = 0,
+    about: tuple[int, str, str] | None = None,
+) -> Verdict:
+    """Ask every rule; deny beats require beats allow, the highest tier and the shortest time win, every group counts.
+
+    `usual` is the kind's own tier; `anyone` the role that decides where no rule names reviewers. A rule that cannot be
+    asked makes it high. Nothing goes below `at_least`."""
+    heard = [(rule, said) for rule in rules if (said := rule.says(facts, at))]
+    plain = [rule for rule, said in heard if not said.error]
+    broken = [rule for rule, said in heard if said.error]
+    denying, asking = ([rule for rule in plain if rule.effect == effect] for effect in (DENY, REQUIRE))
+    allowing = [rule for rule in plain if rule.effect == ALLOW]
+    lowered = bool(allowing) and may_lower and not (denying or asking or broken)
+    tier = stricter(Tier.LOW if lowered and usual.waits else usual, at_least, *map(tier_of, asking))
+    tier = Tier.HIGH if broken else tier
+    groups = merged(Group(rule.reviewers, rule.quorum or 1) for rule in asking if rule.reviewers) if tier.waits else ()
+    least = max([1, *(rule.quorum for rule in asking if not rule.reviewers)])
+    first = next(iter([*denying, *broken, *sorted(asking, key=lambda rule: -tier_of(rule).rank), *allowing]), None)
+    named = dict.fromkeys(name for group in groups for name in group.names)
+    return Verdict(
+        tier=tier,
+        needed=max(least, sum(group.quorum for group in groups)) if tier.waits else 0,
+        groups=groups,
+        reviewers=(tuple(named) or (anyone,)) if tier.waits else (),
+        four_eyes=tier is Tier.HIGH or any(rule.four_eyes for rule in asking),
+        name=first.slug if first and (lowered or first.effect != ALLOW) else DEFAULT,
+        version=version,
+        denied_by=denying[0].slug if denying else "",
+        allowed_by=allowing[0].slug if lowered and not tier.waits else "",
+        reasons=tuple(said for _, said in heard),
+        expires=min([rule.expires for rule in asking if rule.expires], default=0),
+        windows=tuple((rule.zone, rule.windows) for rule in plain if rule.windows),
+        about=about,
+    )
+
+
+def tier_of(rule: Rule) -> Tier:
+    """What a rule asks for; a rule that requires without naming a tier wants a person."""
+    return Tier(rule.tier or Tier.MEDIUM)
+
+
+@lru_cache(maxsize=32)
+def read_rules(text: str) -> tuple[Rule, ...]:
+    """The rules of one stored version, in their order."""
+    return tuple(rule_of(each) for each in json.loads(text))
+
+
+def rule_of(stored: Mapping[str, Any]) -> Rule:
+    lists = {"reviewers": tuple(stored["reviewers"]), "windows": tuple(map(Window.of, stored["windows"]))}
+    return Rule(**{**stored, **lists})
