@@ -1,6 +1,7 @@
 """The rows of the machine, by noun."""
 
 from triggers.models.audit import Audit
+from triggers.models.bulk import Bulk, BulkItem
 from triggers.models.config import ConfigVersion, Pulse, Switch
 from triggers.models.dead_letter import DeadLetter
 from triggers.models.event import Event, Seen
@@ -10,13 +11,18 @@ from triggers.models.step import Step, Wait
 from triggers.models.tally import Counted, Tally
 from triggers.models.trigger import Trigger
 from triggers.models.watch import Watch, WatchedFile
+from triggers.models.words import EventWords, Pin
 
 __all__ = [
     "Audit",
+    "Bulk",
+    "BulkItem",
     "ConfigVersion",
     "Counted",
     "DeadLetter",
     "Event",
+    "EventWords",
+    "Pin",
     "Pulse",
     "Refusal",
     "Run",

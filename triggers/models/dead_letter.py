@@ -57,6 +57,7 @@ class DeadLetter(Stateful):
         constraints = [
             UniqueConstraint(fields=["run"], condition=Q(kind="run"), name="a_run_makes_one_letter"),
             UniqueConstraint(fields=["action_id"], condition=Q(kind="action"), name="an_action_makes_one_letter"),
+            UniqueConstraint(fields=["event"], condition=Q(kind="event"), name="an_event_makes_one_letter"),
             CheckConstraint(
                 condition=Q(run__isnull=False) | Q(action_id__isnull=False) | Q(event__isnull=False),
                 name="a_letter_has_a_subject",

@@ -105,6 +105,7 @@ class Run(Stateful):
     origin = models.BigIntegerField(null=True)  # first run of a chain of re-runs; None: this one
     send_again = models.JSONField(default=list)  # steps whose effect may be repeated
     requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
+    pruned_at = models.DateTimeField(null=True)  # what it and its steps remembered went by the rule of RETENTION_DAYS
 
     objects = RunQuerySet.as_manager()
 
