@@ -34,6 +34,7 @@ from approvals.settle import bury, lock, refreeze, reopen, say, settle, show
 from approvals.starts import obstacle
 from approvals.tiers import Tier
 from project.lib import canonical, clock, spans
+from project.lib.failpoints import failpoint
 from project.people import roles
 from project.people.models import User
 from triggers import bells
@@ -116,7 +117,12 @@ def decide(
 def trace(action: Action, verdict: str) -> None:
     """The decision as a moment of the story, once it is committed; who decided stays in the rows."""
     origin, facts = (action.run.event if action.run else None), {"action": action.pk, "tier": str(action.tier)}
-    transaction.on_commit(lambda: spans.moment(f"decision {verdict}", of=origin, **facts), robust=True)
+
+    def committed() -> None:
+        failpoint("after_decision")
+        spans.moment(f"decision {verdict}", of=origin, **facts)
+
+    transaction.on_commit(committed, robust=True)
 
 
 def said_before(

@@ -21,6 +21,8 @@ from approvals.starts import Obstacle, ask_again, obstacle
 from project.lib import clock, gate, logs, spans
 from project.lib.apart import apart
 from project.lib.crypto import Unreadable
+from project.lib.failpoints import failpoint
+from project.lib.retrying import retried
 
 logger = logging.getLogger("nightdesk.delivery")
 SLACK = timedelta(seconds=15)  # beyond the kind's timeout, until a delivery without a word counts as lost
@@ -48,6 +50,7 @@ def send(action: Action) -> None:
         origin = action.run.event if action.run else None
         with spans.span(f"deliver {action.kind}", of=origin, action=action.pk, attempt=attempt.number) as span:
             outcome = call(attempt)
+            failpoint("after_call")
             record(attempt, outcome)
             span.set_attribute("nightdesk.outcome", outcome.verdict)
             if outcome.error is not None:
@@ -55,6 +58,7 @@ def send(action: Action) -> None:
                 logger.warning("%s: %s, %s", attempt, outcome.verdict, outcome.error["type"])
 
 
+@retried
 def start(action_id: int, tries: int) -> Attempt | None:
     """Commit `delivering` and the key that will be sent. None when something is in the way, or somebody was faster.
 
@@ -79,6 +83,7 @@ def start(action_id: int, tries: int) -> Attempt | None:
         fields = {"tries": tries + 1, "leased_until": lease, "not_before": None, "not_sent_said": False, "looks": 0}
         action.move("send_again" if again else "start", **fields)
         show(action)
+    failpoint("after_delivering_commit")
     return attempt
 
 
@@ -107,6 +112,8 @@ def call(attempt: Attempt) -> Outcome:
             return Outcome("delivered", answered(action))
         if action.is_practice:
             return Outcome("delivered", PracticeItem.objects.all().deliver(action, kind, typed, attempt.key_sent))
+        check_in_time(attempt, kind)
+        failpoint("before_call")
         return Outcome("delivered", kind.deliver(far_of(action, kind), typed, attempt.key_sent))
     except NotSent as error:
         return Outcome("put_back", error=describe(error), retry_after=error.retry_after)
@@ -116,6 +123,14 @@ def call(attempt: Attempt) -> Outcome:
         return Outcome("unknown", error=describe(error), retry_after=error.retry_after)
     except Exception as error:
         return Outcome("unknown", error=broken(error))
+
+
+def check_in_time(attempt: Attempt, kind: kinds.Kind) -> None:
+    """A process that was held up since it began (a paused machine, a laptop's lid) may be presumed lost any moment,
+    and another one sends; nothing can call a request back. Raises NotSent."""
+    lasts = Action.objects.filter(leased_until__gte=clock.now() + kind.timeout)
+    if not lasts.filter(pk=attempt.action_id, status=Status.DELIVERING, tries=attempt.number).exists():
+        raise NotSent("the process was held up for too long before it could send")
 
 
 def tick() -> None:

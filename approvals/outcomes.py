@@ -15,6 +15,8 @@ from approvals.models import Action, Attempt
 from approvals.models.action import Status
 from approvals.settle import bury, lock, settle, show, unbury
 from project.lib import backoff, clock
+from project.lib.failpoints import failpoint
+from project.lib.retrying import retried
 
 TRIES = 5
 PAUSES = (1, 5, 30, 120)  # seconds after the first, second … try
@@ -32,6 +34,7 @@ class Outcome:
     retry_after: timedelta | None = None
 
 
+@retried
 def record(attempt: Attempt, outcome: Outcome) -> None:
     """Write down what is known. A success of any try counts, also a late one; anything else only of the newest."""
     with transaction.atomic():
@@ -42,6 +45,8 @@ def record(attempt: Attempt, outcome: Outcome) -> None:
             succeed(action, now, outcome.result)
         elif attempt.number == action.tries and action.status in (Status.DELIVERING, Status.UNKNOWN):
             miss(action, now, outcome)
+        failpoint("before_outcome_commit")
+    failpoint("after_outcome")
 
 
 def succeed(action: Action, now: datetime, result: Any) -> None:
@@ -111,6 +116,7 @@ def presume_lost(action_id: int) -> None:
         trace = Attempt.objects.filter(action=action, number=action.tries, outcome="sending")
         trace.update(outcome="unknown", error=error)
         lose(action, now, error)
+    failpoint("after_loss")
 
 
 def far_of(action: Action, kind: kinds.Kind) -> kinds.Far:

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models.fields.json import KT
 from kombu.exceptions import OperationalError
 
+from project.lib.failpoints import failpoint
 from triggers.models.trigger import DEFAULT_LIMITS, Trigger
 
 SILENCE = 5.0  # seconds without bells after one failed: the broker is down, tick repeats what was lost
@@ -37,6 +38,7 @@ def send(task: str, *, time_limit: float | None = None, **ids: int) -> bool:
     """Send one message by its task's name; False while the broker is silent."""
     if time.monotonic() < Belfry.silent_until:
         return False
+    failpoint("before_ring")
     try:
         current_app.send_task(task, kwargs=ids, time_limit=time_limit, ignore_result=True)
     except (OperationalError, OSError):

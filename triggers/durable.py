@@ -16,6 +16,7 @@ import tenacity
 from django.db import connection
 
 from project.lib import spans
+from project.lib.failpoints import failpoint
 from triggers import registry
 from triggers.errors import NotValid, Permanent, Retry, Suspended, TimedOut
 from triggers.ingest import store_internal
@@ -88,6 +89,7 @@ class Durable:
         )
         with spans.span(f"step {name}"):
             result = tries(call, function, arguments, named, timeout)
+        failpoint("after_step_call")
         took = timedelta(seconds=time.monotonic() - began)
         step = self.write(
             lambda now: self.journal.remember(
@@ -218,6 +220,7 @@ class Durable:
                 leased_until=None,
                 lease_owner="",
             )
+            failpoint("before_suspend_commit")
 
         self.write(park, ending=True)
         raise Suspended

@@ -12,6 +12,7 @@ from billiard.common import terminate_handler_fired
 from django.db import transaction
 
 from project.lib import backoff, clock, logs, spans
+from project.lib.failpoints import failpoint
 from project.lib.live import changed
 from project.lib.retrying import retried
 from project.lib.states import IllegalMove
@@ -49,6 +50,7 @@ def execute(run_id: int) -> bool:
         return False
     if not run.claim(clock.now(), owner=OWNER):
         return False
+    failpoint("after_claim")
     changed("runs", id=run.pk)
     timeout = run.trigger.timeout if run.trigger else float(DEFAULT_LIMITS["timeout"])  # type: ignore[arg-type]
     with (
@@ -70,6 +72,7 @@ def work(run: Run) -> None:
     try:
         succeed(durable, handler.function(durable), handler.version)
     except Suspended:
+        failpoint("after_suspend")
         waking.look_for_event(run.pk)
     except Fenced:
         return  # another worker holds the run: nothing of this one counts any more
@@ -190,6 +193,7 @@ def reclaim(run_id: int, fence: int, *, reason: str) -> bool:
         else:
             run.move("give_back", reason=reason, due_at=now, leased_until=None, lease_owner="", rung_at=None)
         changed("runs", id=run.pk)
+    failpoint("after_reclaim")
     return True
 
 

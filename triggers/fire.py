@@ -10,6 +10,7 @@ from django.db.models import F
 
 from project.lib import clock, live
 from project.lib.apart import apart
+from project.lib.failpoints import failpoint
 from triggers.envelope import Arrival
 from triggers.errors import NotValid
 from triggers.ingest import ingest
@@ -73,6 +74,7 @@ def take_and_ring(source: Source, now: datetime) -> int:
     missed = due.missed
     for slot in due.fire:
         event = ring(source, slot, key=key_of(source, slot), late=now - offset - slot > ON_TIME, missed=missed)
+        failpoint("after_fire")
         ScheduleFire.objects.filter(source=source, fire_at=slot).update(event=event)
         missed = 0
     live.changed("sources")
@@ -93,6 +95,7 @@ def take(source: Source, due: Due, offset: timedelta, now: datetime) -> bool:
         slots = [ScheduleFire(source=source, fire_at=slot, fired_at=now) for slot in due.fire]
         slots += [ScheduleFire(source=source, fire_at=slot, fired_at=now, outcome="missed") for slot in due.passed]
         ScheduleFire.objects.bulk_create(slots, ignore_conflicts=True)
+    failpoint("after_slots_commit")
     return True
 
 

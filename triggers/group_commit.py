@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
+from project.lib.failpoints import failpoint
 from triggers import ingest, store
 from triggers.dialect import Cursor, Dialect, Postgres, marks
 from triggers.errors import QueueFull
@@ -238,6 +239,7 @@ class GroupCommit:
             return alike(batch, full(error))
         except DatabaseError as error:
             return self.alone(batch, version, error)
+        failpoint("after_ingest_commit")
         return alike(batch, None)
 
     def alone(self, batch: list[Request], version: int, error: DatabaseError) -> list[Outcome]:

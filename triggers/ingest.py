@@ -10,6 +10,7 @@ from django.db import DatabaseError, connection, transaction
 
 from project.lib import clock
 from project.lib.apart import apart
+from project.lib.failpoints import failpoint
 from project.lib.live import changed
 from triggers import bells, receipts, routing, store, tallies, waking
 from triggers.dialect import Cursor, Dialect, Postgres
@@ -45,6 +46,7 @@ def ingest(arrivals: Sequence[Arrival]) -> list[Outcome]:
             commit(members, known)
         except ConfigChanged:
             continue
+        failpoint("after_event_commit")
         transaction.on_commit(lambda: announce(members), robust=True)  # noqa: B023 -- the loop ends here
         return [outcome_of(member) for member in members]
     raise QueueFull("The configuration changes too fast to take events; send it again.")
@@ -157,4 +159,5 @@ def match_one(event_id: int) -> bool:
             return False
         Event.objects.filter(pk=event_id).update(status=member.route.status, outcomes=member.route.outcomes)
         transaction.on_commit(lambda: announce([member]), robust=True)
+    failpoint("after_matching")
     return True

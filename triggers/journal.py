@@ -12,6 +12,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Exists, OuterRef
 
 from project.lib import clock, retrying
+from project.lib.failpoints import failpoint
 from triggers.errors import Blocked, CancelRequested, Fenced, GivenBack, NotJson, ResultTooLarge
 from triggers.models import Run, Step, Switch
 from triggers.models.run import Status
@@ -53,14 +54,18 @@ class Journal:
         @retrying.retried
         def write() -> T:
             with self.fenced(ending=ending, stopping=stopping) as now:
-                return work(now)
+                done = work(now)
+                failpoint("before_journal_commit")
+            return done
 
         try:
-            return write()
+            done = write()
         except (OperationalError, InterfaceError) as error:
             if retrying.passes(error):
                 raise GivenBack from error
             raise
+        failpoint("after_journal")
+        return done
 
     @contextmanager
     def fenced(self, *, ending: bool = False, stopping: bool = False) -> Iterator[datetime]:

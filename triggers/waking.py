@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from project.lib import clock
 from project.lib.apart import apart
+from project.lib.failpoints import failpoint
 from project.lib.live import changed
 from project.lib.states import IllegalMove
 from triggers import bells
@@ -114,6 +115,7 @@ def expire_batch(now: datetime) -> int:
         waits.update(status="expired", ended_at=now)
         woken = Run.move_all("wake", run_ids, due_at=now, wake_at=None, waiting_for="", rung_at=None)
         changed("runs")
+    failpoint("after_expiry")
     return woken
 
 
