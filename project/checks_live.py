@@ -10,10 +10,11 @@ from project import health
 from project.checks import Question
 from project.lib import clock
 from triggers import registry
-from triggers.models import Run, Trigger
+from triggers.models import Pulse, Run, Trigger
 
 PATIENCE = 1.0  # seconds the processes have to answer
 LATE_RUN = 60.0  # seconds a due run may wait for a worker
+LONG_ROUND = 15.0  # seconds a round of the desk may take
 FREE = 1024**3  # bytes; below it the disk counts as full
 SHARE = 0.05  # of the disk
 
@@ -36,6 +37,17 @@ def queue() -> str:
     oldest = Run.objects.due(now).order_by("due_at").values_list("due_at", flat=True).first()
     waited = (now - oldest).total_seconds() if oldest else 0
     return f"The oldest due run has waited for {waited:.0f} s" if waited > LATE_RUN else ""
+
+
+def stages() -> str:
+    """What the last round of the desk could not do, and whether it takes too long."""
+    detail = Pulse.objects.filter(name="tick").values_list("detail", flat=True).first() or {}
+    faults = [f"{name}: {said}" for name, said in detail.get("faults", {}).items()]
+    took = detail.get("took", {})
+    if sum(took.values()) > LONG_ROUND:
+        name = max(took, key=lambda one: float(took[one]))
+        faults.append(f"a round took {sum(took.values()):.0f} s, {took[name]:.0f} s of it for {name}")
+    return "; ".join(faults)
 
 
 def disk() -> str:
@@ -65,6 +77,12 @@ LIVE = [
         "desk.E02", "Does the broker answer?", "Runs go on by the tick, more slowly. Look at REDIS_URL.", health.broker
     ),
     Question("desk.E03", "Does the tick run?", "Is a process `desk` or `listen` running?", health.tick),
+    Question(
+        "desk.E10",
+        "Does every stage of the tick do its work?",
+        "It is tried again every two seconds; the log has the whole story, at `nightdesk.round`.",
+        stages,
+    ),
     Question("desk.E04", "Do the workers answer?", "manage.py up --processes worker,desk starts them.", workers),
     Question("desk.E09", "Is every watched source listened to?", "manage.py up --processes listen", listening),
     Question("desk.W05", "Do runs start in time?", "Give more --workers, or look what holds them up.", queue),

@@ -1,16 +1,31 @@
-"""One round of the whole desk: the machine first, then the people's side, then the figures."""
+"""One round of the whole desk: the machine first, then the people's side, then the figures and the seal."""
+
+from django.conf import settings
 
 from approvals import deliver
 from project import metrics_rows
-from project.lib.apart import apart
+from project.lib import clock
+from project.lib.alone import alone
+from project.lib.apart import Round
 from triggers import dispatch, sealing
+from triggers.models import Pulse
 
 
-def tick() -> None:
-    """What beat asks for every two seconds; safe when two rounds run at once."""
+def tick() -> Round:
+    """Repeat whatever a lost message, or a dead process, would have done; safe when two rounds run at once."""
+    now, this = clock.now(), Round()
     try:
-        dispatch.tick()
-    finally:  # what people approved is delivered whatever became of the machine's round
-        deliver.tick()
-    apart(metrics_rows.add_up)
-    apart(sealing.seal)
+        this.run(
+            {**dispatch.stages(), "delivered": deliver.tick, "added_up": metrics_rows.add_up, "sealed": sealing.seal}
+        )
+    finally:
+        if not this.stopped:
+            Pulse.beat("tick", now, **this.done, faults=this.faults, took=this.took)
+    return this
+
+
+def tick_alone() -> None:
+    """A round, unless one is at work on this machine: beat must not fill the slots that deliver with slow rounds."""
+    with alone(settings.DATA_DIR / "tick.lock") as free:
+        if free:
+            tick()

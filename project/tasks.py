@@ -9,14 +9,15 @@ from celery import shared_task, signals
 
 from project import desk, health, periodic
 from project.lib import spans
-from triggers import retention
+from triggers import retention, stopping
 
+LONGEST_ROUND = 120  # seconds after which a round that hangs is killed; what it did not do is the next one's
 LAST_MOMENT = 12.0  # seconds after which a worker that was told to stop ends itself; `up`, if it lives, kills at nine
 
 
-@shared_task
+@shared_task(time_limit=LONGEST_ROUND)
 def tick(**later: Any) -> None:
-    desk.tick()
+    desk.tick_alone()
 
 
 @shared_task
@@ -33,6 +34,7 @@ def before_work(**_: Any) -> None:
 @signals.worker_shutting_down.connect
 def end_in_time(**_: Any) -> None:
     """Without its broker Celery's shutdown never ends; when `up` was killed, nobody is there to kill its workers."""
+    stopping.tell()  # its pool gives every run back at its next step
     timer = threading.Timer(LAST_MOMENT, os._exit, [1])
     timer.daemon = True
     timer.start()

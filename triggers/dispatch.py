@@ -1,59 +1,72 @@
 """The round of the machine: whatever a lost message would have done, asked of the rows again."""
 
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 
 from django.db.models import Q
 
 from project.lib import clock
-from project.lib.apart import apart
-from triggers import bells, fire, waking
+from project.lib.apart import Round, each
+from triggers import bells, breakers, endings, fire, overflow, turns, waking
+from triggers.errors import BuriedAlready
 from triggers.execute import reclaim
 from triggers.ingest import match_stored
-from triggers.models import Pulse, Run, Wait
+from triggers.models import DeadLetter, Run, Slot, Wait
 
 RING_AGAIN = timedelta(seconds=5)  # a bell older than this is presumed lost
 BELLS = 64  # bells a round at most; a worker that hears one looks for more by itself
 ROUND = 500  # rows of each kind a round at most
+DEAD = 200  # dead runs looked at in one round
+MOURNED_FOR = timedelta(days=1)  # older ones may have lost their letter by the rules of keeping
 ASK_MISSING = 10  # of so many rounds one rings for runs whose handler was missing: it may be back
 
 
-@dataclass(frozen=True)
-class Round:
-    """What one round did."""
-
-    reclaimed: int
-    woken: int
-    matched: int
-    fired: int
-    rung: int
-
-
 class Place:
-    """Where this process goes on with the slow walk over all pending waits, and how often it has rung."""
+    """Where this process goes on with its slow walks over pending waits and dead runs, and how often it has rung."""
 
     after = 0
+    dead = 0
     rounds = 0
 
 
+def stages() -> dict[str, Callable[[], int]]:
+    """The machine's part of a round, in order; every move is a compare-and-set, so two rounds at once are safe."""
+    return {
+        "reclaimed": reclaim_lost,
+        "woken": wake_due,
+        "matched": partial(match_stored, None, limit=ROUND),
+        "answered": repair_waits,
+        "fired": fire.fire_due,
+        "buried": bury_dead,
+        "freed": free_slots,
+        "cancelled": overflow.end_unwanted,
+        "overflows": overflow.tell_full,
+        "tried": breakers.look,
+        "rung": ring_due,
+    }
+
+
 def tick() -> Round:
-    """One round; safe when two run at once, since every move is a compare-and-set. No stage stops another one."""
-    now = clock.now()
-    done = Round(
-        reclaimed=apart(reclaim_lost, now),
-        woken=apart(waking.expire_due, now) + apart(repair_waits),
-        matched=apart(match_stored, None, limit=ROUND),
-        fired=apart(fire.fire_due),
-        rung=apart(ring_due, clock.now()),
-    )
-    Pulse.beat("tick", now, **asdict(done))
-    return done
+    """The machine's part alone."""
+    this = Round()
+    this.run(stages())
+    return this
 
 
-def reclaim_lost(now: datetime) -> int:
+def reclaim_lost() -> int:
     """Take back the runs of workers that are gone."""
-    lost = Run.objects.lost(now).order_by("leased_until").values_list("pk", "fence")[:ROUND]
-    return sum(apart(reclaim, run_id, fence, reason="worker_lost") for run_id, fence in lost)
+    lost = Run.objects.lost(clock.now()).order_by("leased_until").values_list("pk", "fence")[:ROUND]
+    return each(take_back, lost)
+
+
+def take_back(lost: tuple[int, int]) -> bool:
+    run_id, fence = lost
+    return reclaim(run_id, fence, reason="worker_lost")
+
+
+def wake_due() -> int:
+    return waking.expire_due(clock.now())
 
 
 def repair_waits() -> int:
@@ -64,16 +77,37 @@ def repair_waits() -> int:
     return woken
 
 
-def ring_due(now: datetime) -> int:
-    """Ring for due runs whose bell is old or was never rung, most urgent first.
+def bury_dead() -> int:
+    """A run that died has a letter; one of the last day that has none (a database that was mended) gets it now.
+
+    A walk over the dead, a piece a round. Those that share their action's letter have none of their own."""
+    dead = Run.objects.filter(status="dead", pk__gt=Place.dead).order_by("pk")
+    page = list(dead.values_list("pk", "finished_at", "reason")[:DEAD])
+    Place.dead = page[-1][0] if len(page) == DEAD else 0
+    young = clock.now() - MOURNED_FOR
+    wanting = {pk for pk, end, reason in page if end and end > young and reason != BuriedAlready.reason}
+    return each(
+        endings.open_forgotten,
+        sorted(wanting.difference(DeadLetter.objects.filter(run__in=wanting).values_list("run_id", flat=True))),
+    )
+
+
+def free_slots() -> int:
+    """Give back the slots of runs that are gone: none is expected, since a run frees its own with its last word."""
+    return Slot.objects.lost().delete()[0]
+
+
+def ring_due() -> int:
+    """Ring for due runs whose bell is old or was never rung, every trigger in its turn.
 
     Runs without a handler would take the bells of those behind them; one round in ten asks whether it is back."""
+    now = clock.now()
     stale = Q(rung_at=None) | Q(rung_at__lt=now - RING_AGAIN)
     due = Run.objects.due(now).filter(stale)
     if Place.rounds % ASK_MISSING:
         due = due.exclude(reason="handler_missing")
     Place.rounds += 1
-    ids = list(due.order_by("priority", "due_at", "id").values_list("pk", flat=True)[:BELLS])
+    ids = turns.fair_share(due, now, BELLS)
     if not ids:
         return 0
     Run.objects.filter(pk__in=ids).update(rung_at=now)
@@ -81,6 +115,11 @@ def ring_due(now: datetime) -> int:
 
 
 def next_due(skip: int = 0) -> int | None:
-    """The most urgent run a worker may claim now."""
-    due = Run.objects.due(clock.now()).exclude(pk=skip).exclude(reason="handler_missing")
-    return due.order_by("priority", "due_at", "id").values_list("pk", flat=True).first()
+    """The run whose turn it is for a worker that has nothing to do."""
+    now = clock.now()
+    due = Run.objects.due(now).exclude(pk=skip).exclude(reason="handler_missing")
+    order = turns.in_order(turns.heads(due), now)
+    if not order:
+        return None
+    turns.Served.note(order[0].trigger)
+    return order[0].run

@@ -3,6 +3,9 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from django.db import transaction
+
+from project.lib import clock
 from project.lib.live import changed
 from triggers import registry
 from triggers.ingest import store_internal
@@ -44,6 +47,18 @@ def bury(
         step=step,
         attempts=run.attempt,
     )
+
+
+def open_forgotten(run_id: int) -> bool:
+    """Give a dead run the letter that it lacks; False when it has one."""
+    with transaction.atomic():
+        run = Run.objects.select_for_update(of=("self",)).select_related("event").get(pk=run_id)
+        if run.status != "dead" or DeadLetter.objects.filter(run=run).exists():
+            return False
+        error = run.error or {"type": "Lost", "message": "it died, and nobody wrote down of what"}
+        facts = {"error_type": error["type"], "message": error["message"], "attempts": run.attempt}
+        open_letter(clock.now(), kind="run", run=run, event=run.event, handler=run.handler, **facts)
+    return True
 
 
 def open_letter(now: datetime, *, kind: str, **facts: Any) -> DeadLetter:

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F
 
 from project.lib import clock, live
-from project.lib.apart import apart
+from project.lib.apart import each
 from project.lib.failpoints import failpoint
 from triggers.envelope import Arrival
 from triggers.errors import NotValid
@@ -27,12 +27,9 @@ CUT_SHORT = timedelta(seconds=10)  # a slot taken this long ago without an event
 def fire_due() -> int:
     """Ring every slot that is due; returns how many events that made. Called by tick; two at once are harmless."""
     now = clock.now()
-    for source in Source.objects.open().filter(kind="schedule", next_fire_at=None)[:BATCH]:
-        apart(plan, source, now)
-    rung = sum(apart(ring_again, slot) for slot in cut_short(now))
-    for source in Source.objects.due_schedules(now).order_by("next_fire_at")[:BATCH]:
-        rung += apart(take_and_ring, source, now)
-    return rung
+    each(plan, Source.objects.open().filter(kind="schedule", next_fire_at=None)[:BATCH], now)
+    rung = each(ring_again, cut_short(now))
+    return rung + each(take_and_ring, Source.objects.due_schedules(now).order_by("next_fire_at")[:BATCH], now)
 
 
 def fire(source: Source, *, by: "User | None" = None) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import DatabaseError, connection, transaction
 
 from project.lib import clock
-from project.lib.apart import apart
+from project.lib.apart import each
 from project.lib.failpoints import failpoint
 from project.lib.live import changed
 from triggers import bells, receipts, routing, store, tallies, waking
@@ -142,7 +142,7 @@ def match_stored(event_ids: Sequence[int] | None, limit: int = 500) -> int:
     waiting = Event.objects.unmatched().order_by("pk")
     if event_ids is not None:
         waiting = waiting.filter(pk__in=list(event_ids))
-    return sum(apart(match_one, event_id) for event_id in list(waiting.values_list("pk", flat=True)[:limit]))
+    return each(match_one, list(waiting.values_list("pk", flat=True)[:limit]))
 
 
 def match_one(event_id: int) -> bool:

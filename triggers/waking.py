@@ -8,7 +8,7 @@ from django.db import models, transaction
 from django.db.models import Exists, OuterRef, Q
 
 from project.lib import clock
-from project.lib.apart import apart
+from project.lib.apart import apart, each
 from project.lib.failpoints import failpoint
 from project.lib.live import changed
 from project.lib.states import IllegalMove
@@ -46,11 +46,7 @@ def waits_for(event: Event) -> list[Wait]:
 
 def look_for_event(run_id: int) -> bool:
     """After a run registered its wait: wake it at once if the event is here already."""
-    return any(
-        end_wait(wait, event)
-        for wait in Wait.objects.filter(run_id=run_id, status="pending").exclude(type="")
-        if (event := answer_to(wait)) is not None
-    )
+    return any(answer(wait) for wait in Wait.objects.filter(run_id=run_id, status="pending").exclude(type=""))
 
 
 def answers(**where: object) -> "models.QuerySet[Event]":
@@ -128,5 +124,10 @@ def repair(after: int, *, limit: int = BATCH) -> tuple[int, int]:
     page = Wait.objects.filter(status="pending", pk__gt=after).exclude(type="").order_by("pk")
     ids = list(page.values_list("pk", flat=True)[:limit])
     hits = Wait.objects.filter(answered, pk__in=ids).select_related("run")
-    woken = sum(end_wait(wait, event) for wait in hits if (event := answer_to(wait)) is not None)
-    return woken, ids[-1] if len(ids) == limit else 0
+    return each(answer, hits), ids[-1] if len(ids) == limit else 0
+
+
+def answer(wait: Wait) -> bool:
+    """End `wait` if its event is here."""
+    event = answer_to(wait)
+    return event is not None and end_wait(wait, event)

@@ -1,20 +1,26 @@
 """A round of the machine: one bad row costs itself, never the round."""
 
+import threading
 from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, IntegrityError
+from django.db import DatabaseError, IntegrityError, connection
 
 from approvals import deliver
 from approvals.models import Action
-from project import desk
+from project import checks_live, desk
+from project.lib import apart, clock
 from project.lib.crypto import Unreadable
 from project.lib.problem import Problem
 from project.people.models import User
 from tests import builders
 from triggers import bells, dispatch, fire, store
-from triggers.models import Event, Pulse
+from triggers.models import DeadLetter, Event, Pulse
+
+UNWRITTEN = "IntegrityError: a row that cannot be written"
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,7 +53,7 @@ def test_an_event_that_cannot_be_matched_leaves_the_others_their_turn(monkeypatc
         return start_runs(db, member, version)
 
     monkeypatch.setattr(store, "start_runs", choosy)
-    assert dispatch.tick().matched == 1
+    assert dispatch.tick().done["matched"] == 1
     assert list(Event.objects.filter(status="routed")) == [good]
     assert good.runs.count() == 1
 
@@ -79,3 +85,113 @@ def test_an_action_that_cannot_expire_leaves_the_others_their_turn(
     later(days=2)
     deliver.tick()
     assert list(Action.objects.filter(status="expired")) == [good]
+
+
+def test_an_error_nobody_foresaw_stops_no_stage_either_and_is_raised_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken() -> int:
+        raise TypeError("a fault of the desk itself")
+
+    done: list[str] = []
+    monkeypatch.setattr(dispatch, "reclaim_lost", broken)
+    monkeypatch.setattr(deliver, "tick", lambda: done.append("deliver"))
+    with pytest.raises(TypeError, match="a fault of the desk itself"):
+        desk.tick()
+    assert done == ["deliver"]
+    faults = Pulse.objects.get(name="tick").detail["faults"]
+    assert faults == {"reclaimed": "broken() failed: TypeError: a fault of the desk itself"}
+
+
+def test_a_process_that_is_told_to_end_begins_no_further_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told_to_end() -> int:
+        raise SystemExit
+
+    done: list[str] = []
+    monkeypatch.setattr(dispatch, "reclaim_lost", told_to_end)
+    monkeypatch.setattr(deliver, "tick", lambda: done.append("deliver"))
+    with pytest.raises(SystemExit):
+        desk.tick()
+    assert done == []
+    assert not Pulse.objects.filter(name="tick").exists()
+
+
+def test_a_stage_whose_time_is_over_begins_no_further_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    builders.source()
+    for _ in range(3):
+        builders.event(status="accepted")
+    monkeypatch.setattr(apart, "STAGE", -1.0)  # the time of every stage is over before its first row
+    assert desk.tick().done["matched"] == 0
+    monkeypatch.undo()
+    assert desk.tick().done["matched"] == 3
+
+
+def test_what_went_wrong_in_a_round_is_asked_by_the_checks_until_a_round_is_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    builders.source()
+    builders.trigger()
+    event = builders.event(status="accepted")
+
+    def broken(*given: Any) -> bool:
+        raise IntegrityError("a row that cannot be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "start_runs", broken)
+        desk.tick()
+        assert checks_live.stages() == f"matched: match_one({event.pk}) failed: {UNWRITTEN}"
+    desk.tick()
+    assert checks_live.stages() == ""
+
+
+def test_beat_begins_no_round_beside_one_that_is_at_work_here(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DATA_DIR = tmp_path
+    rounds: list[str] = []
+
+    def slow() -> None:
+        rounds.append("begun")
+        desk.tick_alone()  # beat asks again meanwhile
+
+    monkeypatch.setattr(desk, "tick", slow)
+    desk.tick_alone()
+    desk.tick_alone()
+    assert rounds == ["begun", "begun"]
+
+
+def test_a_dead_run_has_its_letter_also_when_its_end_was_cut_short(ann: User) -> None:
+    error = {"type": "ValueError", "message": "no such issue", "traceback": ""}
+    run = builders.run(status="dead", finished_at=clock.now(), reason="failed", error=error, attempt=3)
+    shares = builders.run(status="dead", finished_at=clock.now(), reason="undeliverable")
+    long_ago = builders.run(status="dead", finished_at=clock.now() - timedelta(days=2), reason="failed")
+    assert dispatch.tick().done["buried"] == 1
+    letter = DeadLetter.objects.get()
+    assert (letter.run, letter.error_type, letter.message, letter.attempts) == (run, "ValueError", "no such issue", 3)
+    assert dispatch.tick().done["buried"] == 0
+    assert not DeadLetter.objects.filter(run__in=[shares, long_ago]).exists()
+
+
+def test_two_rounds_at_once_do_everything_once(later: Callable[..., None]) -> None:
+    """Two beats, two machines: each move is a compare-and-set."""
+    builders.source()
+    builders.trigger("story")
+    event = builders.event(status="accepted")
+    lost = builders.run("story", status="running", leased_until=clock.now() - timedelta(seconds=1), fence=1)
+    faults: list[Exception] = []
+
+    def work() -> None:
+        try:
+            dispatch.tick()
+        except Exception as fault:
+            faults.append(fault)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lost.refresh_from_db()
+    assert (faults, event.runs.count(), lost.crashes, lost.fence) == ([], 1, 1, 2)

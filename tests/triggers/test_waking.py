@@ -31,12 +31,12 @@ def test_more_than_a_batch_wakes_in_one_round_and_few_bells_ring(monkeypatch: py
     monkeypatch.setattr(bells, "ring", lambda ids: rung.extend(ids) or len(list(ids)))
     monkeypatch.setattr(waking, "EXPIRED", 50)
     sleepers(170)
-    done = dispatch.tick()
-    assert done.woken == 170
+    this = dispatch.tick()
+    assert this.done["woken"] == 170
     assert Run.objects.filter(status="queued", wake_at=None, waiting_for="").count() == 170
     assert Wait.objects.filter(status="expired").count() == 170
     assert len(rung) == dispatch.BELLS
-    assert dispatch.tick().woken == 0
+    assert dispatch.tick().done["woken"] == 0
 
 
 def test_what_does_not_fit_into_the_time_of_a_round_is_left_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
