@@ -7,10 +7,12 @@ import time
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import DatabaseError
 
 from project import processes, samples, tour
 from project.management.commands import listen
 from project.people.models import ApiToken, User
+from triggers import dispatch
 from triggers.ingest import ingest
 from triggers.models import Event, Pulse, Run, Source, Trigger
 from triggers.sources import webhook
@@ -142,12 +144,41 @@ def test_a_schedule_that_is_none_is_refused_by_name(db):
         call_command("fire", "github")
 
 
-def test_tick_is_one_round(db):
+def test_tick_is_one_round_and_says_what_it_did(db, capsys):
     tour.first_start(bare=False)
     call_command("tick", once=True)
     assert Pulse.age("tick") is not None
+    capsys.readouterr()
+    call_command("tick", once=True)
+    assert capsys.readouterr().out == "nothing to do\n"
     with pytest.raises(CommandError, match="--once"):
         call_command("tick")
+
+
+def test_tick_can_work_itself_where_nothing_is_resident(db, capsys):
+    tour.first_start(bare=False)
+    call_command("fire", "daily")
+    capsys.readouterr()
+    call_command("tick", once=True, work=30)
+    assert "worked on 1 run" in capsys.readouterr().out
+    assert Run.objects.get().status in ("succeeded", "waiting")
+
+
+def test_tick_fails_when_a_stage_could_not_do_its_work(db, capsys, monkeypatch):
+    def broken():
+        raise DatabaseError("database or disk is full")
+
+    monkeypatch.setattr(dispatch, "reclaim_lost", broken)
+    with pytest.raises(CommandError, match=r"not everything could be done: reclaimed: .* disk is full") as refused:
+        call_command("tick", once=True)
+    assert refused.value.returncode == 1
+
+
+def test_a_ring_that_starts_nothing_says_so(db, capsys):
+    tour.first_start(bare=False)
+    Trigger.objects.all().delete()
+    call_command("fire", "daily")
+    assert "it started no run" in capsys.readouterr().err
 
 
 def test_listen_ticks_when_nobody_else_does(db):

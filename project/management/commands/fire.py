@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from project import health
 from triggers import fire
-from triggers.models import Source
+from triggers.models import Run, Source
 
 
 class Command(BaseCommand):
@@ -25,3 +25,5 @@ class Command(BaseCommand):
             raise CommandError(f"no schedule {slug!r} is switched on; there are: {there or 'none'}")
         seq = fire.fire(source)
         self.stdout.write(f"E-{seq}  {settings.BASE_URL}/events/{seq}")
+        if not Run.objects.filter(event=seq).exists():
+            self.stderr.write("it started no run; the event's page says why")
