@@ -1,27 +1,27 @@
 """What a handler is given: its event, and a memory that survives a crash."""
 
-import asyncio
-import contextvars
-import inspect
 import random
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 
 import tenacity
-from django.db import connection
 
 from project.lib import spans
 from project.lib.failpoints import failpoint
 from triggers import registry
-from triggers.errors import NotValid, Permanent, Retry, Suspended, TimedOut
+from triggers.calls import call
+from triggers.drift import Input
+from triggers.errors import NotJson, NotValid, Permanent, ResultTooLarge, Retry, RunTooLarge, Suspended, TimedOut
+from triggers.failures import raised_again, whole
+from triggers.history import inside
 from triggers.ingest import store_internal
-from triggers.journal import Journal, fingerprint_of
+from triggers.journal import Journal
 from triggers.models import Event, Run, Step, Wait
+from triggers.results import readable, shown, to_json
 
 LOOK_BACK = timedelta(seconds=60)  # an event committed late may carry an earlier number than the run's own
 RESERVED = ("nightdesk.", "approvals.")  # types only the desk itself may emit
@@ -48,10 +48,12 @@ class Durable:
             event.__dict__.pop("data", None)
         return event
 
-    @property
+    @cached_property
     def events(self) -> list[Event]:
-        """All events of this run: one, until debouncing gathers several."""
-        return [self.event]
+        """All events of this run, oldest first: one, or those that debouncing gathered; the newest is `event`."""
+        rows = Event.objects.filter(gathered__run=self.row.origin_id).order_by("pk")
+        gathered = list(rows) if self.row.trigger_id else []
+        return [*(event for event in gathered if event.pk != self.event.pk), self.event] if gathered else [self.event]
 
     @cached_property
     def config(self) -> Any:
@@ -73,37 +75,87 @@ class Durable:
     ) -> Any:
         """The remembered result of `function(*arguments, **named)`, computed the first time.
 
-        `retries` more tries are made at once, with a short pause; `timeout` is in seconds a try.
-        Raises what `function` raised; NotJson or ResultTooLarge for a result that cannot be kept."""
+        `retries` more tries are made at once, with a short pause; `timeout` is in seconds a try, then TimeoutError.
+        Raises what `function` raised, again on every replay of this attempt; NotJson, ResultTooLarge or RunTooLarge
+        for a result that cannot be kept."""
         name = self.take_name(name)
-        marks = fingerprint_of(arguments, named)
-        if step := self.journal.recall(name, "call", marks):
-            return step.result
-        self.journal.look()
-        began = time.monotonic()
+        given = Input.of(arguments, named)
+        before = self.journal.steps.get(name)
+        if step := self.journal.recall(name, "call", given):
+            return told(step)
+        tried = before.attempt if before and before.error else 0
         tries = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(retries + 1),
             wait=tenacity.wait_random_exponential(max=LONGEST_PAUSE),
             retry=tenacity.retry_if_not_exception_type((Permanent, Retry)) & tenacity.retry_if_exception_type(),
             reraise=True,
         )
-        with spans.span(f"step {name}"):
-            result = tries(call, function, arguments, named, timeout)
+        began = time.monotonic()
+        try:
+            with self.journal.working(name, given), spans.span(f"step {name}"):
+                result = tries(self.one_try, name, function, arguments, named, timeout)
+        except Exception as error:
+            self.keep(name, given, began, tried + tries.statistics["attempt_number"], error=whole(error))
+            raise
         failpoint("after_step_call")
-        took = timedelta(seconds=time.monotonic() - began)
-        step = self.write(
-            lambda now: self.journal.remember(
-                name,
-                "call",
-                result,
-                now=now,
-                started_at=now - took,
-                input_hash=marks,
-                attempt=tries.statistics.get("attempt_number", 1),
-            )
-        )
-        self.current_step = ""
+        tried += tries.statistics["attempt_number"]
+        try:
+            step = self.keep(name, given, began, tried, text=to_json(result, f"step “{name}”"))
+        except (NotJson, ResultTooLarge, RunTooLarge) as error:
+            self.keep(name, given, began, tried, error=whole(error) | {"returned": shown(result)})
+            raise
+        self.current_step = inside.get()
         return step.result
+
+    def one_try(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        timeout: float | None,
+    ) -> Any:
+        self.journal.look()
+        with self.journal.within(name):
+            return call(name, function, arguments, named, timeout)
+
+    def keep(
+        self,
+        name: str,
+        given: Input,
+        began: float,
+        attempt: int,
+        *,
+        text: str = "null",
+        error: dict[str, Any] | None = None,
+    ) -> Step:
+        """Write what came of a call, also when the run is to end or to pause: it has happened."""
+        took = timedelta(seconds=time.monotonic() - began)
+        told = error and {**error, "attempt": self.row.attempt}
+
+        def record(now: datetime) -> Step:
+            facts: dict[str, Any] = {
+                "given": given,
+                "error": told,
+                "attempt": attempt,
+                "started_at": now - took,
+                "finished_at": now,
+            }
+            return self.journal.record(name, "call", text, now=now, **facts)
+
+        return self.journal.write(record, ending=True, stopping=True)
+
+    def patched(self, id: str) -> bool:
+        """Whether the code after this place may be the new one: False for a run that went past it with the old one.
+
+        The answer is remembered, and the same wherever this run asks for `id`."""
+        name = self.journal.take_mark(f"patched {id}")
+        if self.journal.recall(name, "patch"):
+            return True
+        if self.journal.ahead:
+            return False
+        self.write(lambda now: self.journal.remember(name, "patch", True, now=now))
+        return True
 
     def now(self) -> datetime:
         """The time, the same again on every replay."""
@@ -119,7 +171,7 @@ class Durable:
 
     def log(self, message: str, **facts: Any) -> None:
         """Write one line onto the run's page, once."""
-        self.once("log", lambda now: {"message": message, "facts": facts})
+        self.once("log", lambda now: {"message": str(message), "facts": readable(facts)})
 
     def emit(self, *, type: str, data: Any = None, subject: str = "") -> int:
         """Store an event other triggers may listen to, once; returns its number. The desk's own types are refused."""
@@ -188,7 +240,8 @@ class Durable:
         return self.write(lambda now: self.journal.remember(name, "wait", found, now=now, started_at=began, error=gone))
 
     def pending(self, name: str) -> Wait | None:
-        return Wait.objects.filter(run=self.row, step=name).first()
+        """The wait of this name as it was when a worker took the run up."""
+        return self.journal.waits.get(name)
 
     def suspend(
         self,
@@ -227,8 +280,8 @@ class Durable:
 
     # What the doors above this one use
 
-    def take_name(self, name: str) -> str:
-        self.current_step = self.journal.take_name(name)
+    def take_name(self, name: str, *, alone: bool = False) -> str:
+        self.current_step = self.journal.take_name(name, alone=alone)
         return self.current_step
 
     def recall(self, step: str, kind: str = "act") -> Step | None:
@@ -240,21 +293,8 @@ class Durable:
         return self.journal.write(work, ending=ending)
 
 
-def call(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], timeout: float | None) -> Any:
-    """Run a plain or async function, at most `timeout` seconds; its result as JSON gives it back."""
-    if inspect.iscoroutinefunction(function):
-        return asyncio.run(asyncio.wait_for(function(*arguments, **named), timeout))
-    if timeout is None:
-        return function(*arguments, **named)
-    thread = ThreadPoolExecutor(1)
-    try:
-        return thread.submit(contextvars.copy_context().run, in_thread, function, arguments, named).result(timeout)
-    finally:
-        thread.shutdown(wait=False)  # a call that hangs is left behind; its result counts for nothing
-
-
-def in_thread(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    try:
-        return function(*arguments, **named)
-    finally:
-        connection.close()  # the thread's own
+def told(step: Step) -> Any:
+    """The result of a step, or the error it failed with."""
+    if step.error:
+        raise raised_again(step.error)
+    return step.result

@@ -1,9 +1,12 @@
 """What can go wrong in the machine; the class is the meaning, the docstring the sentence."""
 
+import math
 from datetime import timedelta
 from typing import Any
 
 from project.lib.problem import Problem
+
+LONGEST_RETRY = 366 * 86400  # seconds; whoever asks for more gets this
 
 
 class Permanent(Exception):
@@ -14,16 +17,34 @@ class Retry(Exception):
     """Try again after a time the handler chose."""
 
     def __init__(self, message: str = "", *, after: float | timedelta) -> None:
-        self.after = after if isinstance(after, timedelta) else timedelta(seconds=after)
-        super().__init__(message or f"try again in {self.after.total_seconds():g} s")
+        self.seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
+        if not math.isfinite(self.seconds):
+            raise ValueError(f"{after} is no time to wait")
+        super().__init__(message or f"try again in {self.seconds:g} s")
+
+    @property
+    def after(self) -> timedelta:
+        return timedelta(seconds=min(max(self.seconds, 0), LONGEST_RETRY))
 
 
 class TimedOut(Exception):
     """The awaited event did not come in time."""
 
 
+class StepFailed(Exception):
+    """A step failed when it was computed, with an error whose class is not loaded any more."""
+
+
 class ResultTooLarge(Permanent):
     """A step's result is over 8 MiB; store it elsewhere and return its address."""
+
+
+class RunTooLarge(Permanent):
+    """The results of a run's steps are over 32 MiB together; store them elsewhere and return their addresses."""
+
+
+class HistoryTooLong(Permanent):
+    """A run remembers at most 10,000 steps."""
 
 
 class NotJson(Permanent):
@@ -74,11 +95,19 @@ class GivenBack(Signal):
     """The desk is paused or stopping: the run goes back into the queue, no attempt is counted."""
 
 
-class Blocked(Signal):
-    """The code asks for something else than the journal holds; a person must choose."""
+class LeftBehind(Signal):
+    """This function took longer than its step may; the run went on without it."""
 
-    def __init__(self, difference: str) -> None:
+
+class Blocked(Signal):
+    """The code asks for something else than the journal holds; a person must choose.
+
+    `facts` go with the difference: the `step`, its `inputs` before and now, the `orphans` not asked for."""
+
+    def __init__(self, difference: str, *, reason: str = "changed", **facts: Any) -> None:
         self.difference = difference
+        self.reason = reason
+        self.facts = facts
         super().__init__(difference)
 
 
@@ -135,6 +164,20 @@ class AlreadySettled(TriggerProblem):
     http = 409
 
 
+class AlreadyAtWork(TriggerProblem):
+    """A bulk job does exactly this already."""
+
+    code = "already_at_work"
+    http = 409
+
+
+class PayloadGone(TriggerProblem):
+    """The payload was removed by the rule of retention, so there is nothing to run with."""
+
+    code = "payload_gone"
+    http = 409
+
+
 class NotEnded(TriggerProblem):
     """The run is still under way; cancel it first or wait for its end."""
 
@@ -154,6 +197,13 @@ class QueueFull(TriggerProblem):
 
     code = "queue_full"
     http = 503
+
+
+class TriggerFull(QueueFull):
+    """The queue of a trigger is full; send it again later."""
+
+    def __init__(self, *, trigger: str) -> None:
+        super().__init__(trigger=trigger, retry_after=5)
 
 
 class TooMany(TriggerProblem):

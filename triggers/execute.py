@@ -3,7 +3,6 @@
 import logging
 import os
 import socket
-import traceback
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +16,7 @@ from project.lib.live import changed
 from project.lib.retrying import retried
 from project.lib.states import IllegalMove
 from project.lib.text import made_storable
-from triggers import endings, registry, waking
+from triggers import breakers, claims, endings, registry, waking
 from triggers.durable import Durable
 from triggers.errors import (
     Blocked,
@@ -30,54 +29,60 @@ from triggers.errors import (
     Retry,
     Suspended,
 )
+from triggers.failures import describe, place_of
 from triggers.heartbeat import Heartbeat
-from triggers.journal import Journal, to_json
+from triggers.journal import Journal
 from triggers.models import Run, Step
-from triggers.models.run import MAX_CRASHES
+from triggers.models.run import CLAIMABLE, MAX_CRASHES
 from triggers.models.trigger import DEFAULT_LIMITS
+from triggers.results import to_json
+from triggers.stopping import is_told_to_stop
 
 logger = logging.getLogger("nightdesk.run")
-TRACE = 20_000  # characters of a traceback that are kept
-MESSAGE = 10_000  # and of an error's own words
 OWNER = f"{socket.gethostname()}:{os.getpid()}"[:100]
 
 
 def execute(run_id: int) -> bool:
-    """Claim the run and work on it; False when there is nothing to claim or no code for it."""
+    """Claim the run and work on it; False when there is nothing to claim, no code for it or this worker stops."""
+    if is_told_to_stop():
+        return False
     run = Run.objects.select_related("event", "trigger").get(pk=run_id)
     if run.handler not in registry.HANDLERS:
-        Run.objects.filter(pk=run_id, status="queued").update(reason="handler_missing")
+        Run.objects.filter(pk=run_id, status__in=CLAIMABLE).update(reason="handler_missing")
         return False
-    if not run.claim(clock.now(), owner=OWNER):
+    if not claims.claim(run, owner=OWNER):
         return False
     failpoint("after_claim")
     changed("runs", id=run.pk)
     timeout = run.trigger.timeout if run.trigger else float(DEFAULT_LIMITS["timeout"])  # type: ignore[arg-type]
+    journal = Journal(run)
     with (
         logs.about(run=run.pk, event_id=run.event_id),
         spans.span(f"run {run.handler}", of=run.event, run=run.pk, attempt=run.attempt, fence=run.fence) as span,
-        Heartbeat(run, timeout=timeout, overdue=overdue),
+        Heartbeat(run, timeout=timeout, overdue=overdue, note=journal.note),
     ):
-        work(run)
+        work(Durable(run, journal))
         span.set_attribute("nightdesk.status", run.status)
         if run.status in ("retrying", "dead") and run.error:
             spans.failed(span, run.error["type"])
     return True
 
 
-def work(run: Run) -> None:
+def work(durable: Durable) -> None:
     """Call the handler and record how it left: the one place where anything a handler raises is caught."""
-    durable = Durable(run, Journal(run))
+    run = durable.row
     handler = registry.HANDLERS[run.handler]
     try:
-        succeed(durable, handler.function(durable), handler.version)
+        result = handler.function(durable)
+        durable.journal.refuse_gap("the code now comes to its end")
+        succeed(durable, result, handler.version)
     except Suspended:
         failpoint("after_suspend")
         waking.look_for_event(run.pk)
     except Fenced:
         return  # another worker holds the run: nothing of this one counts any more
     except CancelRequested:
-        record(durable, lambda now: endings.cancel_now(run, now, by=None, reason="cancel_requested"), stopping=True)
+        record(durable, lambda now: endings.cancel_as_asked(run, now), stopping=True)
     except GivenBack:
         give_back(run)
     except (SystemExit, KeyboardInterrupt) as error:
@@ -86,7 +91,7 @@ def work(run: Run) -> None:
             raise
         fail(durable, error)  # the handler's own: given back, it would come again for ever
     except Blocked as signal:
-        difference = signal.difference
+        difference = signal
         record(durable, lambda now: block(run, difference))
     except EndsRun as error:
         reason, story = error.reason, describe(error)
@@ -103,11 +108,7 @@ def record(durable: Durable, write: Callable[[datetime], object], *, stopping: b
     try:
         durable.journal.write(write, ending=True, stopping=stopping)
     except CancelRequested:
-        record(
-            durable,
-            lambda now: endings.cancel_now(durable.row, now, by=None, reason="cancel_requested"),
-            stopping=True,
-        )
+        record(durable, lambda now: endings.cancel_as_asked(durable.row, now), stopping=True)
     except (Fenced, IllegalMove):
         return
     except GivenBack:  # the database stayed away: what the run came to is found out again
@@ -134,10 +135,9 @@ def give_back(run: Run) -> None:
         changed("runs", id=run.pk)
 
 
-def block(run: Run, difference: str) -> None:
-    run.move(
-        "block", reason="changed", error={"type": "Blocked", "message": difference, "traceback": ""}, leased_until=None
-    )
+def block(run: Run, signal: Blocked) -> None:
+    story = {"type": "Blocked", "message": made_storable(signal.difference), "traceback": "", **signal.facts}
+    run.move("block", reason=signal.reason, error=story, leased_until=None, lease_owner="")
     changed("runs", id=run.pk)
 
 
@@ -146,9 +146,11 @@ def fail(durable: Durable, error: BaseException) -> None:
     run, story, place = durable.row, describe(error), place_of(error)
     limits: dict[str, Any] = run.trigger.retries if run.trigger else DEFAULT_LIMITS["retries"]  # type: ignore[assignment]
     step = made_storable(durable.current_step)
-    if isinstance(error, Permanent) or run.attempt > limits["max"]:
+    permanent = isinstance(error, Permanent)
+    if permanent or run.attempt > limits["max"]:
         logger.error("%s gave up after attempt %d", run, run.attempt, exc_info=error)
-        record(durable, lambda now: endings.bury(run, now, error=story, place=place, step=step))
+        facts: dict[str, Any] = {"error": story, "place": place, "step": step, "permanent": permanent}
+        record(durable, lambda now: endings.bury(run, now, **facts))
         return
     wait = error.after if isinstance(error, Retry) else pause(run.attempt, limits)
     logger.warning("%s failed: %s; attempt %d follows", run, type(error).__name__, run.attempt + 1)
@@ -166,6 +168,7 @@ def pause(attempt: int, limits: dict[str, Any]) -> timedelta:
 def retry(run: Run, now: datetime, wait: timedelta, story: dict[str, Any], *, attempt: int) -> None:
     due = {"due_at": now + wait, "wake_at": now + wait, "rung_at": None, "leased_until": None, "lease_owner": ""}
     run.move("retry", attempt=attempt, reason="failed", error=story, **due)
+    breakers.failed(run, now)
     changed("runs", id=run.pk)
 
 
@@ -183,39 +186,28 @@ def reclaim(run_id: int, fence: int, *, reason: str) -> bool:
         if run is None:
             return False
         now = clock.now()
-        last = Step.objects.filter(run=run).order_by("-seq").values_list("name", flat=True).first() or ""
+        last = Step.objects.filter(run=run).order_by("-seq").only("name", "status").first()
         Run.objects.filter(pk=run.pk).update(fence=run.fence + 1, crashes=run.crashes + 1)
         run.refresh_from_db()
+        story = crash(run, reason, last)
         if run.cancel_requested_at:
-            endings.cancel_now(run, now, by=None, reason="cancel_requested")
+            endings.cancel_as_asked(run, now)
         elif run.crashes >= MAX_CRASHES:
-            endings.bury(run, now, error=crash(run, reason, last), place="", step=last, reason="crash_loop")
+            endings.bury(run, now, error=story, place="", step=story["step"], reason="crash_loop")
         else:
-            run.move("give_back", reason=reason, due_at=now, leased_until=None, lease_owner="", rung_at=None)
+            free = {"leased_until": None, "lease_owner": "", "rung_at": None}
+            run.move("give_back", reason=reason, error=story, due_at=now, **free)
         changed("runs", id=run.pk)
     failpoint("after_reclaim")
     return True
 
 
-def crash(run: Run, reason: str, last: str) -> dict[str, Any]:
+def crash(run: Run, reason: str, last: Step | None) -> dict[str, Any]:
+    """What is known of the worker that is gone: where it was, why it went, how much memory it held."""
+    loop, step = run.crashes >= MAX_CRASHES, last.name if last else ""
+    where = f"{'in' if last.status == 'started' else 'after'} the step “{step}”" if last else "before its first step"
     why = "its time was up" if reason == "timed_out" else "the worker died"
-    after = f"after the step “{last}”" if last else "before its first step was done"
-    message = f"{run.crashes} workers were lost under this run, each time {after}; the last time {why}"
-    return {"type": "CrashLoop", "message": message, "traceback": ""}
-
-
-def describe(error: BaseException) -> dict[str, Any]:
-    """`{type, message, traceback}` of an error, as pages show it and every database can store it."""
-    trace = "".join(traceback.format_exception(error))[-TRACE:]
-    message = (str(error) or (type(error).__doc__ or "").strip())[:MESSAGE]
-    return {"type": type(error).__name__, "message": made_storable(message), "traceback": made_storable(trace)}
-
-
-def place_of(error: BaseException) -> str:
-    """The innermost frame outside the desk's own engine: `triage_issue.py in read_issue`."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.endswith(("triggers/execute.py", "triggers/durable.py"))]
-    if not frames:
-        return ""
-    frame = (own or frames)[-1]
-    return f"{os.path.basename(frame.filename)} in {frame.name}"
+    held = f", {run.memory_mib:,} MiB of memory in use" if run.memory_mib is not None else ""
+    lost = f"{run.crashes} workers were lost under this run, the last one" if run.crashes > 1 else "a worker was lost"
+    message = f"{lost} {where}: {why}{held}"
+    return {"type": "CrashLoop" if loop else "WorkerLost", "message": message, "traceback": "", "step": step}

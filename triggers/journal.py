@@ -1,11 +1,11 @@
-"""What a run remembers, and the fence that keeps a worker that lost its lease from writing into it."""
+"""What a run writes down, and the fence that keeps a worker that lost its lease from writing into it."""
 
-import hashlib
-import json
-import math
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.db import InterfaceError, OperationalError, transaction
@@ -13,38 +13,44 @@ from django.db.models import Exists, OuterRef
 
 from project.lib import clock, retrying
 from project.lib.failpoints import failpoint
-from triggers.errors import Blocked, CancelRequested, Fenced, GivenBack, NotJson, ResultTooLarge
+from project.lib.live import changed
+from triggers import blobs
+from triggers.calls import is_left_behind
+from triggers.drift import Input
+from triggers.errors import CancelRequested, Fenced, GivenBack, LeftBehind, RunTooLarge
+from triggers.history import History, inside
 from triggers.models import Run, Step, Switch
 from triggers.models.run import Status
+from triggers.results import INLINE, MAX_RUN, size_of, to_json
+from triggers.stopping import is_told_to_stop
 
-MAX_RESULT = 8 * 1024 * 1024  # bytes of JSON text
+LONG = 1.0  # seconds after which a step that is at work is written down, so that pages and a crash can name it
 T = TypeVar("T")
+NOTHING = Input()
 
 
-class Journal:
-    """The steps of one run, read once at the claim and written one by one under the fence."""
+@dataclass(eq=False, slots=True)
+class AtWork:
+    """A step whose function is being called."""
+
+    name: str
+    given: Input
+    inside: str
+    began: float = field(default_factory=time.monotonic)
+    noted: bool = False
+
+
+class Journal(History):
+    """The memory of one run: read once at the claim, written step by step under the fence."""
 
     def __init__(self, run: Run) -> None:
-        self.run = run
-        self.steps = {step.name: step for step in run.steps.order_by("seq")}
-        self.asked: dict[str, int] = {}
-        self.seq = max((step.seq for step in self.steps.values()), default=0)
+        super().__init__(run)
+        self.rows = set(self.steps)  # names that may have a row already
+        self.written: set[str] = set()  # names this worker has finished, or is finishing
+        self.at_work: list[AtWork] = []
+        self.noting = threading.Lock()  # taken before any lock of the database
 
-    def take_name(self, name: str) -> str:
-        """`name`, or `name#2` when this run asked for it before."""
-        self.asked[name] = number = self.asked.get(name, 0) + 1
-        return name if number == 1 else f"{name}#{number}"
-
-    def recall(self, name: str, kind: str, input_hash: str = "") -> Step | None:
-        """The remembered step; raises Blocked when the code asks for another thing under this name."""
-        step = self.steps.get(name)
-        if step is None:
-            return None
-        if step.kind != kind:
-            raise Blocked(f"step “{name}” was a {step.kind}, the code now asks for a {kind}")
-        if input_hash and step.input_hash and step.input_hash != input_hash:
-            raise Blocked(f"step “{name}” is asked with other arguments than those it was computed from")
-        return step
+    # Under the fence
 
     def write(self, work: Callable[[datetime], T], *, ending: bool = False, stopping: bool = False) -> T:
         """What `work(now)` returns, done in a transaction of `fenced()`, and again while the database is away.
@@ -78,7 +84,9 @@ class Journal:
             yield clock.now()
 
     def look(self, *, lock: bool = False, ending: bool = False, stopping: bool = False) -> None:
-        """Read whether the run is still ours, wanted and open."""
+        """Read whether the run is still ours, wanted and open, and whether this worker may go on with it."""
+        if is_left_behind():
+            raise LeftBehind
         rows = Run.objects.select_for_update(of=("self",)) if lock else Run.objects.all()
         paused = Exists(Switch.objects.holding(handler=OuterRef("handler")))
         held = rows.filter(pk=self.run.pk, fence=self.run.fence, status=Status.RUNNING).annotate(paused=paused)
@@ -87,8 +95,10 @@ class Journal:
             raise Fenced
         if state["cancel_requested_at"] and not stopping:
             raise CancelRequested
-        if state["paused"] and not (ending or stopping):
+        if (state["paused"] or is_told_to_stop()) and not (ending or stopping):
             raise GivenBack
+
+    # Steps
 
     def remember(
         self,
@@ -98,72 +108,97 @@ class Journal:
         *,
         now: datetime,
         started_at: datetime | None = None,
-        input_hash: str = "",
+        given: Input = NOTHING,
         error: dict[str, Any] | None = None,
         attempt: int = 1,
     ) -> Step:
-        """Write one finished step inside `write()`."""
+        """Write one finished step inside `write()`; raises NotJson, ResultTooLarge, RunTooLarge."""
+        text = to_json(result, f"step “{name}”")
+        times = {"started_at": started_at or now, "finished_at": now}
+        return self.record(name, kind, text, now=now, given=given, error=error, attempt=attempt, **times)
+
+    def record(self, name: str, kind: str, text: str, *, now: datetime, given: Input = NOTHING, **facts: Any) -> Step:
+        """The same with the result as JSON; what is over 64 KiB is stored as a blob in the same transaction."""
         if kept := self.kept(name):
             return kept
-        if name not in self.steps:
+        size = size_of(text)
+        if name not in self.written:
+            if self.size + size > MAX_RUN:
+                told = f"with step “{name}” this run's results are {self.size + size:,} bytes; {MAX_RUN:,} fit"
+                raise RunTooLarge(told)
+            self.written.add(name)
             self.seq += 1
-        step = Step.objects.create(
-            run=self.run,
-            name=name,
-            kind=kind,
-            seq=self.seq,
-            status="failed" if error else "done",
-            input_hash=input_hash,
-            result_json=to_json(result, f"step “{name}”"),
-            error=error,
-            attempt=attempt,
-            fence=self.run.fence,
-            started_at=started_at or now,
-            finished_at=now,
+            self.size += size
+        large = blobs.keep(text, size, now) if size > INLINE else None
+        step = self.put(
+            name,
+            kind,
+            self.seq,
+            around=inside.get(),
+            status="failed" if facts.get("error") else "done",
+            input_hash=given.hash,
+            input_text=given.text,
+            result_json=None if large else text,
+            blob=large,
+            size=size,
+            **facts,
         )
+        if self.released:
+            Step.objects.filter(run=self.run, name__in=self.released).update(inside=name)
+            self.released = []
         self.steps[name] = step
         return step
 
+    def put(self, name: str, kind: str, seq: int, *, around: str, **facts: Any) -> Step:
+        """The row of this step, new or in place of what it had when it began or failed."""
+        facts |= {"kind": kind, "seq": seq, "fence": self.run.fence}
+        if name in self.rows and Step.objects.filter(run=self.run, name=name).update(**facts):
+            return Step(run=self.run, name=name, **facts)
+        self.rows.add(name)
+        return Step.objects.create(run=self.run, name=name, inside=around, **facts)
+
     def kept(self, name: str) -> Step | None:
         """The step as an earlier try of this transaction left it, when its commit went through unheard."""
-        if name not in self.steps:
+        if name not in self.written:
             return None  # this is the first try
-        return Step.objects.filter(run=self.run, name=name, fence=self.run.fence).first()
+        own = Step.objects.filter(run=self.run, name=name, fence=self.run.fence)
+        return own.exclude(status="started").first()
 
+    # What is at work
 
-def to_json(value: Any, whose: str) -> str:
-    """The JSON text of a result; raises NotJson with the path of the culprit, or ResultTooLarge."""
-    try:
-        text = json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise NotJson(f"{whose} returned something JSON cannot say: {culprit(value)}") from error
-    if len(text) > MAX_RESULT:
-        raise ResultTooLarge(f"{whose} returned {len(text):,} bytes; the most is {MAX_RESULT:,}")
-    return text
+    def begin(self, name: str, kind: str, now: datetime, *, given: Input = NOTHING, around: str | None = None) -> None:
+        """Write inside a fenced transaction that a step has begun: the last that is known if this worker dies."""
+        around = inside.get() if around is None else around
+        asked = {"input_hash": given.hash, "input_text": given.text}
+        times = {"started_at": now, "finished_at": None}
+        self.put(name, kind, self.seq + 1, around=around, status="started", error=None, **asked, **times)
 
+    @contextmanager
+    def working(self, name: str, given: Input) -> Iterator[None]:
+        """While the function of step `name` is called; afterwards nobody writes any more that it is at work."""
+        place = len(self.at_work)
+        self.at_work.append(AtWork(name, given, inside.get()))
+        try:
+            yield
+        finally:
+            with self.noting:
+                del self.at_work[place:]  # with what a function that is left behind is still at
 
-def culprit(value: Any, path: str = "$", depth: int = 0) -> str:
-    """Where in `value` the part is that JSON cannot say: `$.a[3]: datetime`."""
-    if depth > 100:
-        return f"{path}: nested too deeply"
-    parts: list[tuple[str, Any]] = []
-    if isinstance(value, dict):
-        if odd := next((key for key in value if not isinstance(key, str | int | float | bool | None)), None):
-            return f"{path}: key {odd!r}"
-        parts = [(f"{path}.{key}", item) for key, item in value.items()]
-    elif isinstance(value, list | tuple):
-        parts = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
-    elif isinstance(value, float) and not math.isfinite(value):
-        return f"{path}: {value}"
-    elif not isinstance(value, str | int | float | bool | None):
-        return f"{path}: {type(value).__name__}"
-    return next((found for where, item in parts if (found := culprit(item, where, depth + 1))), "")
-
-
-def fingerprint_of(*arguments: Any) -> str:
-    """A hash of a step's arguments; empty when they are not JSON, and then they are not compared."""
-    try:
-        text = json.dumps(arguments, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return ""
-    return hashlib.sha256(text.encode()).hexdigest()
+    def note(self, memory: int | None) -> None:
+        """Write down, from the heartbeat's thread, which steps are at work for long; most runs have none."""
+        with self.noting:
+            before = time.monotonic() - LONG
+            long = [step for step in self.at_work if not step.noted and step.began <= before]
+            if not long:
+                return
+            with transaction.atomic():
+                held = Run.objects.filter(pk=self.run.pk, fence=self.run.fence, status=Status.RUNNING)
+                if not held.update(memory_mib=memory):
+                    return  # another worker has the run
+                now = clock.now()
+                for step in long:
+                    began = now - timedelta(seconds=time.monotonic() - step.began)
+                    self.begin(step.name, "call", began, given=step.given, around=step.inside)
+            for step in long:
+                step.noted = True
+        changed("runs", id=self.run.pk)

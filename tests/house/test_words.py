@@ -8,7 +8,7 @@ from tests.house import tree
 NO_MODULES = {"utils", "helpers", "common", "services", "managers", "base", "selectors", "misc"}
 MAY_CATCH_ALL = {  # around a handler, a delivery, the import of a user file, a middleware
     "triggers/execute.py",
-    "triggers/durable.py",
+    "triggers/calls.py",  # a step of it, in a thread of its own
     "approvals/deliver.py",
     "triggers/registry.py",
     "triggers/middleware.py",

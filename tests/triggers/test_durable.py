@@ -29,7 +29,7 @@ class WorkerDied(BaseException):
 def killed(run: Run) -> None:
     """What tick does once the dead worker's lease is over."""
     Run.objects.filter(pk=run.pk).update(leased_until=clock.now() - timedelta(seconds=1))
-    dispatch.reclaim_lost(clock.now())
+    dispatch.reclaim_lost()
 
 
 def start(function: Callable[[Durable], Any], **fields: Any) -> Run:

@@ -1,0 +1,64 @@
+"""An error as it is kept: for people to read, and to be raised again when a replay comes past it."""
+
+import os
+import sys
+import traceback
+from typing import Any
+
+from project.lib.text import made_storable
+from triggers.errors import StepFailed
+from triggers.results import culprit
+
+TRACE = 20_000  # characters of a traceback that are kept
+MESSAGE = 10_000  # and of an error's own words
+ENGINE = tuple(f"triggers/{name}.py" for name in ("execute", "durable", "calls", "journal"))
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """`{type, message, traceback}` of an error, as pages show it and every database can store it."""
+    trace = "".join(traceback.format_exception(error))[-TRACE:]
+    message = (str(error) or (type(error).__doc__ or "").strip())[:MESSAGE]
+    return {"type": type(error).__name__, "message": made_storable(message), "traceback": made_storable(trace)}
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost frame outside the desk's own engine: `triage_issue.py in read_issue`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.endswith(ENGINE)]
+    if not frames:
+        return ""
+    frame = (own or frames)[-1]
+    return f"{os.path.basename(frame.filename)} in {frame.name}"
+
+
+def whole(error: Exception) -> dict[str, Any]:
+    """`describe()`, and what `raised_again()` needs: its class, its arguments and whatever else of it JSON can say."""
+    kind = type(error)
+    kept = {name: value for name, value in vars(error).items() if is_kept(value)}
+    arguments = [value for value in error.args if is_kept(value)]
+    more = {"class": f"{kind.__module__}:{kind.__qualname__}", "args": arguments, "facts": kept}
+    return describe(error) | (more if len(str(more)) <= MESSAGE else {"class": more["class"]})
+
+
+def is_kept(value: Any) -> bool:
+    return not culprit(value) and made_storable(str(value)) == str(value)
+
+
+def raised_again(error: dict[str, Any]) -> Exception:
+    """The same error, as near as it can be made: of its own class while that is loaded, else StepFailed."""
+    kind = class_of(error.get("class", ""))
+    if kind is None:
+        return StepFailed(f"{error['type']}: {error['message']}")
+    made: Exception = kind.__new__(kind)
+    made.args = tuple(error.get("args", [error["message"]]))
+    vars(made).update(error.get("facts", {}))
+    return made
+
+
+def class_of(name: str) -> type[Exception] | None:
+    """The class of this name, when its module is loaded; nothing is imported for it."""
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) and issubclass(found, Exception) else None

@@ -1,0 +1,135 @@
+"""What a run has done, and whether the code still asks for it: the half of the journal that is read."""
+
+import contextvars
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from project.lib.text import is_storable
+from triggers.calls import is_left_behind
+from triggers.drift import Input, differences
+from triggers.errors import Blocked, HistoryTooLong, LeftBehind, Permanent
+from triggers.models import Run, Step, Wait
+
+LONGEST_NAME = 200  # characters, with what stands around it
+MANY_STEPS = 1_000  # from here on the run's page warns
+MOST_STEPS = 10_000
+FREE = ("log", "now", "random", "uuid", "patch")  # kinds that may come and go with the code
+NAMED = 20  # steps a difference names
+
+inside: contextvars.ContextVar[str] = contextvars.ContextVar("inside", default="")  # the step whose function is at work
+
+
+class History:
+    """The steps and waits of one run, read once at the claim, and which of them the code has asked for so far."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.steps = {step.name: step for step in run.steps.select_related("blob").defer("blob__text").order_by("seq")}
+        self.waits = {wait.step: wait for wait in run.waits.order_by("pk")} if run.fence > 1 else {}
+        self.seq = max((step.seq for step in self.steps.values()), default=0)
+        self.size = sum(step.size for step in self.steps.values())  # bytes of all results
+        self.counted: dict[str, int] = {}
+        waited = {wait.step: wait for wait in self.waits.values() if self.is_plain(wait)}
+        steps = {step.name: step for step in self.steps.values() if not (step.inside or self.is_open(step))}
+        self.ahead = {name for name, step in steps.items() if step.kind not in ("log", "patch")} | set(waited)
+        self.unmet = {name: step.seq for name, step in steps.items() if self.must_fit(step)}
+        self.unmet |= dict.fromkeys(waited, self.seq)
+        self.released: list[str] = []  # what a step's failure led to, now that it is computed again
+
+    def must_fit(self, step: Step) -> bool:
+        """Whether a code that does not ask for it is another one. What was kept from another run is only an offer."""
+        return step.kind not in FREE and step.seq > self.run.accepted_seq and step.fence > 0
+
+    def is_open(self, step: Step) -> bool:
+        """Whether it failed in a try before this one: it is computed again, if the code asks for it."""
+        return step.status == "failed" and step.kind == "call" and (step.error or {}).get("attempt") != self.run.attempt
+
+    def is_plain(self, wait: Wait) -> bool:
+        """Whether it is a wait of the handler's own that no step tells of yet."""
+        return wait.step not in self.steps and wait.source != "/approvals" and "/" not in wait.step
+
+    # Names
+
+    def take_name(self, name: str, *, alone: bool = False) -> str:
+        """`name`, or `name#2` when this run asked for it before; beneath the step whose function asks, unless `alone`.
+
+        Raises Permanent for a name that cannot be stored, LeftBehind in a function whose time is over."""
+        if is_left_behind():
+            raise LeftBehind
+        around = inside.get()
+        place = f"{around}/{name}" if around and not alone else name
+        self.counted[place] = number = self.counted.get(place, 0) + 1
+        taken = place if number == 1 else f"{place}#{number}"
+        if not name or len(taken) > LONGEST_NAME or not is_storable(taken):
+            raise Permanent(f"a step is called by 1 to {LONGEST_NAME} readable characters, not {taken[:100]!a}")
+        return taken
+
+    def take_mark(self, name: str) -> str:
+        """`name` as it is, every time it is asked for."""
+        self.counted.pop(name, None)
+        return self.take_name(name, alone=True)
+
+    @contextmanager
+    def within(self, name: str) -> Iterator[None]:
+        """While the function of step `name` is at work: what it asks for is named beneath it, anew at every try."""
+        for place in [place for place in self.counted if place.startswith(f"{name}/")]:
+            del self.counted[place]
+        token = inside.set(name)
+        try:
+            yield
+        finally:
+            inside.reset(token)
+
+    # Replay
+
+    def recall(self, name: str, kind: str, given: Input | None = None) -> Step | None:
+        """The remembered step, done or failed; None when it is to be computed now.
+
+        Raises Blocked when the code asks for something else than the run has done, HistoryTooLong."""
+        self.meet(name)
+        step = self.steps.get(name)
+        if step is not None and step.seq > self.run.accepted_seq:
+            refuse_other(step, kind, None if self.is_open(step) else given)
+        if step is not None and step.kind == kind and step.status != "started" and not self.is_open(step):
+            return step
+        if step is None and len(self.steps) >= MOST_STEPS:
+            raise HistoryTooLong(
+                f"this run remembers {MOST_STEPS:,} steps; start another one for the rest, by an event"
+            )
+        if step is not None and self.is_open(step):
+            self.release(step)
+        if kind not in FREE and not inside.get():
+            self.refuse_gap(f"the code now asks for “{name}”")
+        return None
+
+    def meet(self, name: str) -> None:
+        self.ahead.discard(name)
+        self.unmet.pop(name, None)
+
+    def release(self, failed: Step) -> None:
+        """The code may take another way from here: what followed the failure need not be asked for any more."""
+        self.released = [name for name, seq in self.unmet.items() if seq >= failed.seq]
+        for name in self.released:
+            del self.unmet[name]
+
+    def refuse_gap(self, how: str) -> None:
+        """Raise Blocked when something the run has done was not asked for before this point."""
+        if not self.unmet:
+            return
+        names = list(self.unmet)
+        told = "”, “".join(names[:3]) + (f"” and {len(names) - 3} more" if len(names) > 3 else "”")
+        difference = f"{how} without “{told} first, which this run has done"
+        raise Blocked(difference, reason="steps_changed", orphans=names[:NAMED])
+
+
+def refuse_other(step: Step, kind: str, given: Input | None) -> None:
+    """Raise Blocked when `step` was of another kind, or was asked with other arguments."""
+    if step.kind != kind:
+        difference = f"step “{step.name}” was a {step.kind}, the code now asks for a {kind}"
+        raise Blocked(difference, reason="kind_changed", step=step.name)
+    if given is None or not given.hash or not step.input_hash or given.hash == step.input_hash:
+        return
+    changed = differences(step.input_text, given.text)
+    which = ", ".join(item["argument"] for item in changed)
+    words = f"step “{step.name}” is asked with other arguments than those it was computed from"
+    raise Blocked(words + (f": {which}" if which else ""), reason="input_changed", step=step.name, inputs=changed)
