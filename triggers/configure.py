@@ -11,7 +11,7 @@ from project.lib import crypto
 from project.lib.faults import first_fault
 from project.lib.live import changed
 from project.lib.problem import Problem
-from triggers import registry
+from triggers import rates, registry
 from triggers.envelope import INNER
 from triggers.errors import BadFilter, NotValid, NotYet, SlugTaken, Stale
 from triggers.limits import read_limits
@@ -170,6 +170,8 @@ def change_trigger(
         refuse_stale(held.version, version)
         save_made(made, by=by)
         held.change(by=by, **{name: complete[name] for name in written})
+        if "limits" in written:
+            rates.plan_anew(held)
         changed("triggers", id=held.slug)
     return held
 

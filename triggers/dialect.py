@@ -25,7 +25,7 @@ CLAIM_MANY += ' RETURNING source_id, "key"'
 TYPES = (  # of PostgreSQL's columns that hold no text
     dict.fromkeys(("id", "source_id", "trigger_id", "event_id", "requester_id", "emitted_by"), "bigint")
     | dict.fromkeys(("hops", "sanitized", "duplicates", "priority", "fence", "attempt", "crashes"), "integer")
-    | dict.fromkeys(("time", "received_at", "queued_at", "due_at", "rung_at"), "timestamptz")
+    | dict.fromkeys(("time", "received_at", "queued_at", "due_at", "rung_at", "not_before"), "timestamptz")
     | {"raw": "bytea", "headers": "jsonb", "outcomes": "jsonb", "send_again": "jsonb"}
 )
 Row = Sequence[Any]
@@ -118,6 +118,11 @@ class Dialect:
     def when(self, moment: datetime | None) -> Any:
         """A time as this database's driver stores it (Django's own form)."""
         return moment and moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
+
+    def moment(self, stored: Any) -> datetime:
+        """A time as it was read: text, or a naive or aware one, by driver and column."""
+        found = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
 
     def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
         for some in portions(rows):

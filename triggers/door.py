@@ -13,9 +13,9 @@ import orjson
 from django.db import DatabaseError, connection
 
 from project.lib.crypto import Unreadable
-from triggers import refusals, routing, uses
+from triggers import ingest, refusals, routing, tallies, uses
 from triggers.bucket import BUCKETS
-from triggers.errors import BadDelivery, QueueFull, TriggerProblem
+from triggers.errors import BadDelivery, QueueFull, TriggerFull, TriggerProblem
 from triggers.group_commit import GroupCommit, writer_for
 from triggers.ingest import Outcome
 from triggers.models import Source
@@ -108,6 +108,10 @@ class Door:
             return await self.take(delivery, members)
         except TimeoutError:
             return await self.refuse(delivery, TOO_SLOW)
+        except TriggerFull as full:
+            tallies.note("refused", delivery.slug, full.code)
+            self.later(beside(ingest.note_full, full))
+            return problem(503, full, retry=RETRY_AFTER)
         except QueueFull as full:
             return problem(503, full, retry=RETRY_AFTER)
         except DatabaseError as error:
@@ -200,6 +204,9 @@ class Door:
                 continue
             try:
                 await self.group.write(verdict, known)
+            except TriggerFull:
+                give_back(known.sources[delivery.slug])
+                raise
             except ConfigChanged:
                 give_back(known.sources[delivery.slug])
                 await self.current()

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from project.lib import clock
 from project.lib.live import changed
-from triggers import registry
+from triggers import breakers, registry
 from triggers.ingest import store_internal
 from triggers.matching import type_matches
 from triggers.models import Audit, DeadLetter, Event, Run, Trigger, Wait
@@ -26,15 +26,26 @@ def end(run: Run, verb: str, now: datetime, *, reason: str = "", **fields: Any) 
     Wait.objects.filter(run=run, status="pending").update(status="cancelled", ended_at=now)
     for hook in registry.at_run_end:
         hook(run)
+    if verb == "succeed":
+        breakers.succeeded(run)
     say(run)
     changed("runs", id=run.pk)
 
 
 def bury(
-    run: Run, now: datetime, *, error: dict[str, Any], place: str, step: str, reason: str = "failed"
+    run: Run,
+    now: datetime,
+    *,
+    error: dict[str, Any],
+    place: str,
+    step: str,
+    reason: str = "failed",
+    permanent: bool = False,
 ) -> DeadLetter:
-    """End `run` as dead and open its letter (or the same letter again)."""
+    """End `run` as dead and open its letter (or the same letter again); `permanent`: it says nothing of other runs."""
     end(run, "die", now, reason=reason, error=error)
+    if not permanent:
+        breakers.gave_up(run, now)
     return open_letter(
         now,
         kind="run",
@@ -136,6 +147,12 @@ def is_own(event: Event) -> bool:
 def is_listened_to(type: str) -> bool:
     patterns = Trigger.objects.armed().filter(source__in=["/nightdesk", "*"]).values_list("type_pattern", flat=True)
     return any(type_matches(pattern, type) for pattern in patterns)
+
+
+def cancel_as_asked(run: Run, now: datetime) -> None:
+    """End a run that was asked to go, with the reason that was given then; it may be newer than `run` was read."""
+    reason = Run.objects.filter(pk=run.pk).values_list("cancel_reason", flat=True).get()
+    cancel_now(run, now, by=None, reason=reason or "cancel_requested")
 
 
 def cancel_now(run: Run, now: datetime, *, by: "User | None", reason: str) -> None:

@@ -206,6 +206,13 @@ class TriggerFull(QueueFull):
         super().__init__(trigger=trigger, retry_after=5)
 
 
+class TriggerFull(QueueFull):
+    """The queue of a trigger is full; send it again later."""
+
+    def __init__(self, *, trigger: str) -> None:
+        super().__init__(trigger=trigger, retry_after=5)
+
+
 class TooMany(TriggerProblem):
     """This source sends faster than its limit."""
 

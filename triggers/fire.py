@@ -12,7 +12,7 @@ from project.lib import clock, live
 from project.lib.apart import each
 from project.lib.failpoints import failpoint
 from triggers.envelope import Arrival
-from triggers.errors import NotValid
+from triggers.errors import NotValid, TriggerFull
 from triggers.ingest import ingest
 from triggers.models import Audit, ScheduleFire, Source
 from triggers.sources.schedule import ON_TIME, Due, Schedule, iso, parse_schedule
@@ -68,14 +68,17 @@ def take_and_ring(source: Source, now: datetime) -> int:
     due = schedule.due(source.next_fire_at - offset, now - offset)
     if not take(source, due, offset, now):
         return 0
-    missed = due.missed
+    missed, rung = due.missed, 0
     for slot in due.fire:
-        event = ring(source, slot, key=key_of(source, slot), late=now - offset - slot > ON_TIME, missed=missed)
+        try:
+            event = ring(source, slot, key=key_of(source, slot), late=now - offset - slot > ON_TIME, missed=missed)
+        except TriggerFull:
+            break  # it is taken, and waits like one that was cut short
         failpoint("after_fire")
         ScheduleFire.objects.filter(source=source, fire_at=slot).update(event=event)
-        missed = 0
+        missed, rung = 0, rung + 1
     live.changed("sources")
-    return len(due.fire)
+    return rung
 
 
 def take(source: Source, due: Due, offset: timedelta, now: datetime) -> bool:
@@ -117,7 +120,7 @@ def ring(source: Source, slot: datetime, *, key: str, late: bool, missed: int, b
 
 
 def cut_short(now: datetime) -> list[ScheduleFire]:
-    """Slots that were taken by a process which did not live to ring them."""
+    """Slots that were taken by a process which did not live to ring them, or wait for room in a trigger's queue."""
     silent = ScheduleFire.objects.filter(outcome="fired", event=None, fired_at__lt=now - CUT_SHORT)
     return list(silent.select_related("source").order_by("fire_at")[:BATCH])
 
@@ -129,7 +132,10 @@ def ring_again(slot: ScheduleFire) -> int:
     if not source.enabled or source.archived_at:
         this.update(outcome="cancelled")
         return 0
-    event = ring(source, slot.fire_at, key=key_of(source, slot.fire_at), late=True, missed=0)
+    try:
+        event = ring(source, slot.fire_at, key=key_of(source, slot.fire_at), late=True, missed=0)
+    except TriggerFull:
+        return 0
     this.update(event=event)
     return 1
 

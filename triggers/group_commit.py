@@ -15,7 +15,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from project.lib.failpoints import failpoint
 from triggers import ingest, store
 from triggers.dialect import Cursor, Dialect, Postgres, marks
-from triggers.errors import QueueFull
+from triggers.errors import QueueFull, TriggerFull
 from triggers.routing import Table
 from triggers.store import ConfigChanged, Member
 
@@ -237,10 +237,21 @@ class GroupCommit:
             return alike(batch, changed)
         except Unconfirmed as error:
             return alike(batch, full(error))
+        except TriggerFull as error:
+            return self.without_the_full(batch, version, error)
         except DatabaseError as error:
             return self.alone(batch, version, error)
         failpoint("after_ingest_commit")
         return alike(batch, None)
+
+    def without_the_full(self, batch: list[Request], version: int, error: TriggerFull) -> list[Outcome]:
+        """One delivery is to wait for its trigger; nothing of the batch was written, the others try again."""
+        waits = [request for request in batch if any(member.full for member in request.members)]
+        others = [request for request in batch if request not in waits]
+        for request in others:
+            for member in request.members:
+                ingest.fresh_start(member)
+        return alike(waits, error) + (self.written(others, version) if others else [])
 
     def alone(self, batch: list[Request], version: int, error: DatabaseError) -> list[Outcome]:
         """One member broke the batch: each delivery tries once by itself. The database is away: nobody waits twice."""
@@ -258,6 +269,8 @@ class GroupCommit:
                 return outcomes + alike(batch[place:], full(again))
             except (DatabaseError, Unconfirmed) as again:
                 outcomes.append((request, full(again)))
+            except TriggerFull as again:
+                outcomes.append((request, again))
             else:
                 outcomes.append((request, None))
         return outcomes

@@ -12,11 +12,11 @@ from project.lib import clock
 from project.lib.apart import each
 from project.lib.failpoints import failpoint
 from project.lib.live import changed
-from triggers import bells, receipts, routing, store, tallies, waking
+from triggers import bells, flow, receipts, routing, store, tallies, waking
 from triggers.dialect import Cursor, Dialect, Postgres
 from triggers.envelope import Arrival
-from triggers.errors import QueueFull
-from triggers.models import Event
+from triggers.errors import QueueFull, TriggerFull
+from triggers.models import Event, Trigger
 from triggers.routing import Table
 from triggers.store import ConfigChanged, Member
 
@@ -38,7 +38,7 @@ def ingest(arrivals: Sequence[Arrival]) -> list[Outcome]:
     """Store each arrival once and start its runs, all in one commit; bells ring after it.
 
     Equal keys, in the batch or claimed before, give the first one's numbers and start nothing.
-    Raises QueueFull when the database does not take them."""
+    Raises TriggerFull when a trigger wants its senders to wait, QueueFull when the database does not take them."""
     for _ in range(TRIES):
         known = routing.table()
         members = prepared(arrivals, known)
@@ -46,6 +46,9 @@ def ingest(arrivals: Sequence[Arrival]) -> list[Outcome]:
             commit(members, known)
         except ConfigChanged:
             continue
+        except TriggerFull as full:
+            note_full(full)
+            raise
         failpoint("after_event_commit")
         transaction.on_commit(lambda: announce(members), robust=True)  # noqa: B023 -- the loop ends here
         return [outcome_of(member) for member in members]
@@ -65,11 +68,16 @@ def commit(members: Sequence[Member], known: Table) -> None:
         raise QueueFull("The database does not take events right now.") from error
 
 
+def note_full(full: TriggerFull) -> None:
+    """Let tick say that this queue is full; after the rollback that undid everything else."""
+    Trigger.objects.filter(slug=full.facts["trigger"], full_at=None).update(full_at=clock.now())
+
+
 def fresh_start(member: Member) -> None:
-    member.status, member.reason, member.runs = "accepted", "", []
+    member.status, member.reason, member.runs, member.bells, member.full = "accepted", "", [], [], None
     for told in member.route.outcomes:
         told.pop("run", None)
-        if told["outcome"] == "skipped":
+        if told["outcome"] in flow.OUTCOMES:
             told["outcome"] = "matched"
             del told["detail"]
 
@@ -90,7 +98,7 @@ def outcome_of(member: Member) -> Outcome:
 def announce(members: Sequence[Member]) -> None:
     """After the commit: ring for the runs, wake who waited, tell the browsers."""
     fresh = [member for member in members if member.status != "duplicate"]
-    bells.ring([run for member in fresh for run in member.runs])
+    bells.ring([run for member in fresh for run in member.bells])
     for member in members:
         if member.status == "duplicate":
             tallies.note("duplicates", member.arrival.source)
@@ -151,7 +159,7 @@ def match_one(event_id: int) -> bool:
     known = routing.table()
     member = Member(event, routing.route(event, known, at_door=False), seq=event.pk)  # type: ignore[arg-type]
     with transaction.atomic(), connection.cursor() as cursor:
-        store.lock_triggers(dialect(cursor), member.route.matched)  # before the event, as everywhere
+        flow.lock(dialect(cursor), member.route.matched)  # before the event, as everywhere
         held = Event.objects.select_for_update(of=("self",)).filter(pk=event_id, status="accepted")
         if not held.values_list("pk", flat=True).first():
             return False

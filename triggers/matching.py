@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -11,6 +11,7 @@ import cel
 
 from triggers.errors import BadFilter
 from triggers.filters import EACH, Clause, FilterPlan, Path, compile_filter, show
+from triggers.limits import Limits
 from triggers.viewing import LONGEST_SCALAR, MISSING, JudgedKey, View, name, resolve
 
 __all__ = ["Rule", "Verdict", "compile_filter", "compile_pattern", "match"]
@@ -37,9 +38,19 @@ class Rule:
     priority: int = 5
     handler_version: str = ""
     questions: tuple["Question", ...] = field(init=False, repr=False)
+    flow: Limits | None = field(init=False, repr=False)  # None: whatever matches starts a run at once
+    keys: dict[str, str] = field(init=False, repr=False)  # CEL by which it counts apart, by the name of the limit
 
     def __post_init__(self) -> None:
+        limits = Limits.model_validate(self.limits)
+        self.flow, self.keys = limits if limits.hold_back else None, limits.keys
         self.questions = tuple(map(question_of, self.filter_plan["clauses"])) if self.filter_plan else ()
+
+    @property
+    def reads(self) -> Iterator[Path]:
+        """Every path of an event that it must see."""
+        plans = [self.filter_plan, *map(compile_filter, self.keys.values())]
+        return (tuple(path) for plan in plans if plan for path in plan["paths"])
 
     def listens_to(self, slug: str, type: str) -> bool:
         return self.source in (slug, "*") and type_matches(self.type_pattern, type)
@@ -237,5 +248,5 @@ def program(text: str) -> cel.Program:
 
 
 def reads_of(rules: Iterable[Rule]) -> tuple[Path, ...]:
-    """Every path the filters of `rules` read, for `event_view`."""
-    return tuple(sorted({tuple(path) for rule in rules if rule.filter_plan for path in rule.filter_plan["paths"]}))
+    """Every path the filters and keys of `rules` read, for `event_view`."""
+    return tuple(sorted({path for rule in rules for path in rule.reads}))

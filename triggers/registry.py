@@ -27,6 +27,7 @@ class Handler:
     config: type[BaseModel] | None = None
     doc: str = ""
     place: str = ""
+    breaker: int = 5  # runs that die in a row before the others wait; 0: they never do
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ class DuplicateHandler(Exception):
     """Two functions claim one handler name."""
 
 
-def handler(name: str, *, version: str = "1", config: type[BaseModel] | None = None) -> Callable[[Function], Function]:
+def handler(
+    name: str, *, version: str = "1", config: type[BaseModel] | None = None, breaker: int = 5
+) -> Callable[[Function], Function]:
     """Register the function below under `name`; raises DuplicateHandler when the name is taken."""
 
     def register(function: Function) -> Function:
@@ -60,7 +63,8 @@ def handler(name: str, *, version: str = "1", config: type[BaseModel] | None = N
         if name in HANDLERS and HANDLERS[name].place != place:
             raise DuplicateHandler(f"handler {name!r} is registered by {HANDLERS[name].place} already")
         doc = (function.__doc__ or "").strip()
-        HANDLERS[name] = Handler(name=name, function=function, version=version, config=config, doc=doc, place=place)
+        facts = {"version": version, "config": config, "doc": doc, "place": place, "breaker": breaker}
+        HANDLERS[name] = Handler(name=name, function=function, **facts)
         return function
 
     return register

@@ -4,9 +4,10 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 
 from project.lib import clock
-from triggers.models import Event, Refusal, Run, ScheduleFire, Seen, Source
+from triggers.models import Event, Gathered, Refusal, Run, ScheduleFire, Seen, Source
 
 PIECE = 500  # rows a transaction
 REFUSALS_FOR = timedelta(days=7)
@@ -61,10 +62,11 @@ def empty_credentials(now: datetime) -> int:
 def empty_payloads(now: datetime) -> int:
     """Facts stay, payloads go; what is still at work or unresolved keeps its payload."""
     needed = Run.objects.live().values("event_id")
+    gathered = Gathered.objects.filter(Q(run__finished_at=None) | Q(run__letters__status="open")).values("event_id")
     open_letters = Event.objects.filter(letters__status="open").values("pk")
     old = Event.objects.filter(received_at__lt=now - timedelta(days=settings.RETENTION_DAYS), pruned_at=None)
     emptied = 0
-    free = old.exclude(pk__in=needed).exclude(pk__in=open_letters)
+    free = old.exclude(pk__in=needed).exclude(pk__in=gathered).exclude(pk__in=open_letters)
     while ids := list(free.order_by("pk").values_list("pk", flat=True)[:PIECE]):
         Event.objects.filter(pk__in=ids).update(raw=None, data_json="", headers={}, credentials="", pruned_at=now)
         emptied += len(ids)

@@ -7,6 +7,7 @@ from typing import Any
 
 from triggers import registry
 from triggers.envelope import Arrival
+from triggers.keys import keys_of
 from triggers.matching import Rule, Verdict, match, reads_of
 from triggers.models import ConfigVersion, Event, Source, Trigger
 from triggers.viewing import DOOR_BYTES, event_view, too_big_for_door
@@ -31,7 +32,7 @@ class Table:
         found = self.asked.get((slug, type))
         if found is None:
             rules = [rule for rule in self.rules if rule.listens_to(slug, type)]
-            found = Asked(rules, reads_of(rules), any(rule.filter_plan for rule in rules))
+            found = Asked(rules, reads_of(rules), any(rule.filter_plan or rule.keys for rule in rules))
             if len(self.asked) < MOST_ASKED:
                 self.asked[slug, type] = found
         return found
@@ -39,20 +40,23 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Rules of one type, and every path their filters read."""
+    """Rules of one type, and every path their filters and keys read."""
 
     rules: list[Rule]
     reads: tuple[tuple[str, ...], ...]
-    has_filter: bool
+    looks_inside: bool
 
 
 @dataclass(slots=True)
 class Route:
-    """What an arrival wakes: the rules that matched, what every asked rule said, and the status that follows."""
+    """What an arrival wakes: the rules that matched, what every asked rule said, and the status that follows.
+
+    `keys`: by the number of a trigger, the values by which it counts apart."""
 
     matched: list[Rule]
     outcomes: list[dict[str, Any]]
     status: str
+    keys: dict[int, dict[str, str]] = field(default_factory=dict)
 
 
 class Cache:
@@ -113,14 +117,16 @@ def route(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
     if why := suppressed_by(arrival):
         return suppressed(why)
     asked = known.rules_for(slug, arrival.type)
-    if not asked.has_filter:
+    if not asked.looks_inside:
         return sort_out((rule, Verdict("matched")) for rule in asked.rules)
     if at_door and size_of(arrival) > DOOR_BYTES:
         return Route([], [], LATER)
     view = event_view(arrival, asked.reads)  # type: ignore[arg-type]
     if at_door and too_big_for_door(view, size_of(arrival)):
         return Route([], [], LATER)
-    return sort_out((rule, match(rule, view)) for rule in asked.rules)
+    found = sort_out((rule, match(rule, view)) for rule in asked.rules)
+    found.keys = {rule.trigger_id: keys_of(rule, view) for rule in found.matched if rule.keys}
+    return found
 
 
 def suppressed_by(arrival: Arrival | Event) -> str:

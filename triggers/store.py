@@ -7,8 +7,10 @@ from typing import Any
 
 import orjson
 
-from triggers.dialect import Dialect, Key, marks
+from triggers import flow
+from triggers.dialect import Dialect, Key, Opening, marks
 from triggers.envelope import Arrival
+from triggers.errors import TriggerFull
 from triggers.matching import Rule
 from triggers.routing import Route
 
@@ -24,8 +26,6 @@ RUN_COLUMNS = (
     "requester_id",
 )
 EVENTS, RUNS, SEEN = "triggers_event", "triggers_run", "triggers_seen"
-HELD = ("queued", "running", "retrying")
-WAITING_HELD = (*HELD, "waiting", "blocked")
 
 
 @dataclass(slots=True)
@@ -39,6 +39,8 @@ class Member:
     status: str = "accepted"  # accepted, duplicate
     reason: str = ""
     runs: list[int] = field(default_factory=list)
+    bells: list[int] = field(default_factory=list)  # of these, what may be taken up at once
+    full: TriggerFull | None = None  # why it was not stored
     awaited: bool = True  # whether a run may wait for an event of this type
 
 
@@ -49,7 +51,7 @@ class ConfigChanged(Exception):
 def write(db: Dialect, members: Sequence[Member], version: int) -> None:
     """Claim the keys, then write events and runs; fills `seq`, `status`, `reason` and `runs` of every member.
 
-    Raises ConfigChanged when the configuration is no longer at `version`."""
+    Raises ConfigChanged when the configuration is no longer at `version`, TriggerFull for a sender who is to wait."""
     opening = db.opening(len(members), sum(len(member.route.matched) for member in members))
     if opening.version != version:
         raise ConfigChanged
@@ -58,10 +60,9 @@ def write(db: Dialect, members: Sequence[Member], version: int) -> None:
     claim(db, members, opening.now)
     fresh = [member for member in members if member.status != "duplicate"]
     if fresh:
-        starts = decide_starts(db, fresh, opening.runs)
+        start(db, fresh, opening, at_edge=True)
         moment = db.when(opening.now)
         db.insert(EVENTS, EVENT_COLUMNS, [event_row(db, member, moment) for member in fresh])
-        db.insert(RUNS, RUN_COLUMNS, [run_row(*start, moment) for start in starts])
     count_duplicates(db, members)
 
 
@@ -70,8 +71,7 @@ def start_runs(db: Dialect, member: Member, version: int) -> bool:
     opening = db.opening(0, len(member.route.matched))
     if opening.version != version:
         return False
-    moment = db.when(opening.now)
-    db.insert(RUNS, RUN_COLUMNS, [run_row(*start, moment) for start in decide_starts(db, [member], opening.runs)])
+    start(db, [member], opening, at_edge=False)
     return True
 
 
@@ -124,54 +124,62 @@ def mark_duplicate(member: Member, seq: int, ce_id: str, reason: str) -> None:
     member.status, member.reason, member.seq, member.ce_id = "duplicate", reason, seq, ce_id
 
 
-def decide_starts(db: Dialect, fresh: Sequence[Member], ids: Sequence[int]) -> list[tuple[Member, Rule, int]]:
-    """The runs to start, each with one of `ids`; a trigger that is full is locked, counted, and its event `skipped`."""
-    full = lock_limited(db, {rule.trigger_id: rule for member in fresh for rule in member.route.matched})
-    starts: list[tuple[Member, Rule, int]] = []
+@dataclass(slots=True)
+class Start:
+    """A run that is to be written; `due` and `values` (of FLOW_COLUMNS) where its trigger holds back."""
+
+    member: Member
+    rule: Rule
+    run_id: int
+    due: datetime | None = None
+    rings: bool = True
+    values: tuple[Any, ...] | None = None
+
+
+def start(db: Dialect, fresh: Sequence[Member], opening: Opening, *, at_edge: bool) -> None:
+    """Write the runs these events start, and note in their routes what became of every match.
+
+    Plain ones are written together; where a trigger holds back, each sees the one before. Raises TriggerFull."""
+    flow.lock(db, [rule for member in fresh for rule in member.route.matched])
+    ids, plain, moment = iter(opening.runs), [], db.when(opening.now)
     for member in fresh:
         for rule in member.route.matched:
-            if rule.trigger_id in full:
-                outcome_of(member, rule).update(
-                    outcome="skipped", detail="an earlier run of this trigger is still at work"
-                )
-                continue
-            run_id = ids[len(starts)]
-            starts.append((member, rule, run_id))
-            member.runs.append(run_id)
-            outcome_of(member, rule)["run"] = run_id
-            if busy_limit(rule):
-                full.add(rule.trigger_id)
-    return starts
+            one = Start(member, rule, next(ids))
+            if rule.flow is None:
+                plain.append(one)
+                note_start(one)
+            elif held_back(db, one, opening.now, at_edge=at_edge):
+                db.insert(RUNS, RUN_COLUMNS + flow.FLOW_COLUMNS, [(*run_row(db, one, moment), *(one.values or ()))])
+    db.insert(RUNS, RUN_COLUMNS, [run_row(db, one, moment) for one in plain])
+
+
+def held_back(db: Dialect, one: Start, now: datetime, *, at_edge: bool) -> bool:
+    """Let the trigger's limits decide; whether a run is to be written."""
+    member, rule = one.member, one.rule
+    keys = member.route.keys.get(rule.trigger_id, {})
+    try:
+        decision = flow.Gate(db, rule, now).decide(member.seq, keys, one.run_id, at_edge=at_edge)
+    except TriggerFull as full:
+        member.full = full
+        raise
+    if decision.values is None:
+        told = {"outcome": decision.outcome, "detail": decision.detail}
+        outcome_of(member, rule).update(told | ({"run": decision.run} if decision.run else {}))
+        return False
+    one.due, one.values, one.rings = decision.due, decision.values, decision.rings
+    note_start(one)
+    return True
+
+
+def note_start(one: Start) -> None:
+    one.member.runs.append(one.run_id)
+    if one.rings:
+        one.member.bells.append(one.run_id)
+    outcome_of(one.member, one.rule)["run"] = one.run_id
 
 
 def outcome_of(member: Member, rule: Rule) -> dict[str, Any]:
     return next(told for told in member.route.outcomes if told["trigger"] == rule.slug)
-
-
-def busy_limit(rule: Rule) -> dict[str, Any] | None:
-    limit: dict[str, Any] | None = rule.limits.get("concurrency")
-    return limit if limit and limit.get("when_busy") == "skip" else None
-
-
-def lock_triggers(db: Dialect, rules: Iterable[Rule]) -> None:
-    """Hold the rows of the triggers that count their runs, in the order of their ids."""
-    for trigger_id in sorted({rule.trigger_id for rule in rules if busy_limit(rule)}):
-        db.rows(f"SELECT id FROM triggers_trigger WHERE id = %s{db.lock}", [trigger_id])
-
-
-def lock_limited(db: Dialect, rules: dict[int, Rule]) -> set[int]:
-    """Ids of the triggers among `rules` that are at their limit; their rows stay locked until the commit."""
-    full = set()
-    lock_triggers(db, rules.values())
-    for trigger_id, rule in sorted(rules.items()):
-        limit = busy_limit(rule)
-        if limit is None:
-            continue
-        held = WAITING_HELD if limit.get("waiting_counts") else HELD
-        sql = f'SELECT count(*) FROM "{RUNS}" WHERE trigger_id = %s AND status IN ({marks(len(held))})'
-        if db.rows(sql, [trigger_id, *held])[0][0] >= limit["limit"]:
-            full.add(trigger_id)
-    return full
 
 
 def event_row(db: Dialect, member: Member, moment: Any) -> list[Any]:
@@ -185,10 +193,11 @@ def event_row(db: Dialect, member: Member, moment: Any) -> list[Any]:
     ]
 
 
-def run_row(member: Member, rule: Rule, run_id: int, moment: Any) -> list[Any]:
+def run_row(db: Dialect, one: Start, moment: Any) -> list[Any]:
+    rule, due = one.rule, db.when(one.due) if one.due else moment
     return [
-        *(run_id, rule.trigger_id, member.seq, rule.handler, rule.handler_version, "queued", "", rule.priority, 0),
-        *(1, 0, moment, moment, moment, "", "", "[]", member.arrival.requester_id),
+        *(one.run_id, rule.trigger_id, one.member.seq, rule.handler, rule.handler_version, "queued", "", rule.priority),
+        *(0, 1, 0, moment, due, moment if one.rings else None, "", "", "[]", one.member.arrival.requester_id),
     ]
 
 

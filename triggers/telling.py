@@ -29,7 +29,7 @@ class Told:
     """What must be known of an event that was answered; its body is let go."""
 
     seq: int
-    runs: tuple[int, ...]
+    bells: tuple[int, ...]  # runs that may be taken up at once
     awaited: bool
     later: bool  # it was too large to be matched at the door
 
@@ -79,13 +79,13 @@ class Teller:
 
 
 def told_of(member: Member) -> Told:
-    return Told(member.seq, tuple(member.runs), member.awaited, member.route.status == LATER)
+    return Told(member.seq, tuple(member.bells), member.awaited, member.route.status == LATER)
 
 
 def tell(fresh: list[Told], repeats: list[Repeat]) -> None:
     """Ring for the runs, wake who waited for one of these events, list the repeats on the first one."""
     try:
-        bells.ring([run for told in fresh for run in told.runs][:BELLS])
+        bells.ring([run for told in fresh for run in told.bells][:BELLS])
         if awaited := [told.seq for told in fresh if told.awaited]:
             waking.wake_waits(awaited)
         if large := [told.seq for told in fresh if told.later]:

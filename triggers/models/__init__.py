@@ -1,11 +1,14 @@
 """The rows of the machine, by noun."""
 
 from triggers.models.audit import Audit
+from triggers.models.blob import Blob
+from triggers.models.breaker import Breaker
 from triggers.models.bulk import Bulk, BulkItem
 from triggers.models.config import ConfigVersion, Pulse, Switch
 from triggers.models.dead_letter import DeadLetter
 from triggers.models.event import Event, Seen
 from triggers.models.run import Run
+from triggers.models.slot import Gathered, Slot
 from triggers.models.source import Refusal, ScheduleFire, Source
 from triggers.models.step import Step, Wait
 from triggers.models.tally import Counted, Tally
@@ -15,6 +18,8 @@ from triggers.models.words import EventWords, Pin
 
 __all__ = [
     "Audit",
+    "Blob",
+    "Breaker",
     "Bulk",
     "BulkItem",
     "ConfigVersion",
@@ -22,12 +27,14 @@ __all__ = [
     "DeadLetter",
     "Event",
     "EventWords",
+    "Gathered",
     "Pin",
     "Pulse",
     "Refusal",
     "Run",
     "ScheduleFire",
     "Seen",
+    "Slot",
     "Source",
     "Step",
     "Switch",

@@ -3,19 +3,24 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import CheckConstraint, Exists, F, OuterRef, Q, UniqueConstraint
-from django.db.models.functions import Coalesce
+from django.db.models import CheckConstraint, Count, Exists, F, IntegerField, OuterRef, Q, Subquery, UniqueConstraint
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast, Coalesce
+from django.db.models.lookups import LessThan
 
 from project.lib.states import Moves, Stateful
+from triggers.models.breaker import Breaker
 from triggers.models.config import Switch
 from triggers.models.event import Event
+from triggers.models.slot import Slot
 from triggers.models.trigger import Trigger
 
 LEASE = timedelta(seconds=settings.LEASE)  # a worker silent for longer is presumed dead
+UNLIMITED = 2**31 - 1  # slots of a trigger that does not count its runs any more
 MAX_CRASHES = 3  # workers lost under one run before it is called a crash loop
 
 
@@ -32,6 +37,7 @@ class Status(models.TextChoices):
 
 ENDED = (Status.SUCCEEDED, Status.DEAD, Status.CANCELLED)
 CLAIMABLE = (Status.QUEUED, Status.RETRYING)
+KEEPING = ("wait", "block", "wake", "unblock")  # moves over which a run may keep its place
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -41,9 +47,24 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def due(self, now: datetime) -> "RunQuerySet":
         """A worker may claim these now: asked of the rows, so a lost message loses nothing."""
+        broken = Breaker.objects.open().filter(handler=OuterRef("handler")).exclude(probe=OuterRef("pk"))
+        return self.ready(now).filter(~Exists(broken))
+
+    def ready(self, now: datetime) -> "RunQuerySet":
+        """Due but for their handler's breaker."""
         paused = Switch.objects.holding(handler=OuterRef("handler"), source=OuterRef("event__source_slug"))
         open_trigger = Q(trigger=None) | Q(trigger__mode="live")
-        return self.filter(open_trigger, ~Exists(paused), status__in=CLAIMABLE, due_at__lte=now)
+        claimable = self.filter(status__in=CLAIMABLE, due_at__lte=now, cancel_requested_at=None)
+        return claimable.filter(open_trigger, ~Exists(paused)).with_a_slot()
+
+    def with_a_slot(self) -> "RunQuerySet":
+        """Those whose trigger counts no runs, that have their place already, or for whom one is free."""
+        own = Exists(Slot.objects.filter(run=OuterRef("pk")))
+        same = Slot.objects.filter(trigger=OuterRef("trigger"), key=OuterRef("slot_key")).order_by()
+        taken = Coalesce(Subquery(same.values("key").annotate(n=Count("pk")).values("n")), 0)
+        stored = KeyTextTransform("limit", KeyTransform("concurrency", "trigger__limits"))
+        limit = Coalesce(Cast(stored, IntegerField()), UNLIMITED)
+        return self.filter(Q(slot_key=None) | Q(own) | Q(LessThan(taken, limit)))
 
     def lost(self, now: datetime) -> "RunQuerySet":
         """Running, yet nobody renewed the lease."""
@@ -55,11 +76,6 @@ class RunQuerySet(models.QuerySet["Run"]):
         walk = f"SELECT * FROM (SELECT id FROM {table} WHERE handler = %s ORDER BY id DESC LIMIT {int(most)}) AS newest"
         walks = self.raw(" UNION ALL ".join([walk] * len(handlers)), [*handlers]) if handlers else ()
         return self.filter(pk__in=[run.pk for run in walks]).order_by("-pk")
-
-    def active(self, trigger_id: int, *, waiting_counts: bool) -> "RunQuerySet":
-        """What fills a trigger's concurrency."""
-        held = [Status.QUEUED, Status.RUNNING, Status.RETRYING] + ([Status.WAITING, Status.BLOCKED] * waiting_counts)
-        return self.filter(trigger_id=trigger_id, status__in=held)
 
 
 class Run(Stateful):
@@ -88,6 +104,8 @@ class Run(Stateful):
     fence = models.PositiveIntegerField(default=0)
     attempt = models.PositiveIntegerField(default=1)  # goes up only when the try before failed
     crashes = models.PositiveIntegerField(default=0)
+    memory_mib = models.PositiveIntegerField(null=True)  # of its worker, as its heartbeat saw it last
+    accepted_seq = models.PositiveIntegerField(default=0, db_default=0)  # steps up to it need not fit the code
     queued_at = models.DateTimeField()
     due_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
@@ -97,6 +115,11 @@ class Run(Stateful):
     wake_at = models.DateTimeField(null=True)
     waiting_for = models.CharField(max_length=255, blank=True, default="")
     cancel_requested_at = models.DateTimeField(null=True)
+    cancel_reason = models.CharField(max_length=64, blank=True, default="", db_default="")  # of that request
+    slot_key = models.CharField(max_length=200, null=True)  # noqa: DJ001 -- None: its trigger counts no runs
+    rate_key = models.CharField(max_length=200, null=True)  # noqa: DJ001 -- None: its trigger has no rate
+    not_before = models.DateTimeField(null=True)  # its turn in that rate; when it started, the moment it did
+    gather_key = models.CharField(max_length=200, null=True)  # noqa: DJ001 -- None: it gathers no events
     rung_at = models.DateTimeField(null=True)
     result_json = models.TextField(null=True)  # noqa: DJ001 -- None: no result yet
     error = models.JSONField(null=True)  # {type, message, traceback}
@@ -123,6 +146,19 @@ class Run(Stateful):
         ]
         indexes = [
             models.Index(fields=["priority", "due_at", "id"], condition=Q(status__in=CLAIMABLE), name="runs_due"),
+            models.Index(
+                fields=["trigger", "priority", "due_at", "id"],
+                condition=Q(status__in=CLAIMABLE),
+                name="runs_due_by_trigger",
+            ),
+            models.Index(
+                fields=["trigger", "rate_key", "not_before"], condition=Q(not_before__isnull=False), name="runs_by_turn"
+            ),
+            models.Index(
+                fields=["cancel_requested_at"],
+                condition=Q(cancel_requested_at__isnull=False, finished_at=None),
+                name="runs_to_cancel",
+            ),
             models.Index(fields=["leased_until"], condition=Q(status="running"), name="runs_leased"),
             models.Index(fields=["wake_at"], condition=Q(status="waiting"), name="runs_to_wake"),
             models.Index(fields=["rerun_of"], condition=Q(rerun_of__isnull=False), name="runs_again"),
@@ -155,7 +191,8 @@ class Run(Stateful):
     def claim(self, now: datetime, *, owner: str) -> bool:
         """Take the lease under a new fence; False when another worker was first or nothing is due."""
         rows = Run.objects.due(now).filter(pk=self.pk)
-        taken = Run.objects.filter(pk__in=rows.values("pk"), status__in=CLAIMABLE).update(
+        still = Run.objects.filter(pk__in=rows.values("pk"), status__in=CLAIMABLE, due_at__lte=now)
+        taken = still.update(
             status=Status.RUNNING,
             fence=F("fence") + 1,
             leased_until=now + LEASE,
@@ -165,3 +202,15 @@ class Run(Stateful):
         if taken:
             self.refresh_from_db()
         return bool(taken)
+
+    def move(self, verb: str, **fields: Any) -> Self:
+        """Also frees the place it had, in the same transaction; a wait keeps it where the trigger says so."""
+        super().move(verb, **fields)
+        if self.slot_key is not None and not (verb in KEEPING and self.keeps_slot):
+            Slot.objects.filter(run=self).delete()
+        return self
+
+    @property
+    def keeps_slot(self) -> bool:
+        busy = self.trigger.limits.get("concurrency") if self.trigger else None
+        return bool(busy and busy.get("waiting_counts"))

@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import CheckConstraint, F, Q
+from django.db.models import Case, CheckConstraint, Count, F, IntegerField, OuterRef, Q, Subquery, When
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Coalesce
+from django.db.models.lookups import GreaterThanOrEqual
 
 from project.lib import clock
 from triggers.models.audit import Audit
@@ -22,6 +25,16 @@ class TriggerQuerySet(models.QuerySet["Trigger"]):
 
     def armed(self) -> "TriggerQuerySet":
         return self.kept().filter(enabled=True)
+
+    def with_room(self) -> "TriggerQuerySet":
+        """Without those of which no run can start, because all slots are taken and none is kept over a wait."""
+        slots = self.model.slots.rel.related_model.objects.filter(trigger=OuterRef("pk")).order_by()  # type: ignore[attr-defined]
+        taken = Coalesce(Subquery(slots.values("trigger").annotate(n=Count("pk")).values("n")), 0)
+        limit = Cast(KT("limits__concurrency__limit"), IntegerField())
+        plain = Q(limits__concurrency__key="", limits__concurrency__waiting_counts=False)
+        return self.alias(
+            full=Case(When(plain & Q(GreaterThanOrEqual(taken, limit)), then=True), default=False)
+        ).filter(full=False)
 
 
 class Trigger(models.Model):
@@ -45,6 +58,7 @@ class Trigger(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(null=True, blank=True)
+    full_at = models.DateTimeField(null=True)  # its queue ran over; tick says so and takes this away
 
     objects = TriggerQuerySet.as_manager()
 
@@ -65,6 +79,11 @@ class Trigger(models.Model):
     @property
     def retries(self) -> dict[str, Any]:
         return {**DEFAULT_LIMITS["retries"], **self.limits.get("retries", {})}  # type: ignore[dict-item]
+
+    @property
+    def concurrency(self) -> dict[str, Any] | None:
+        """How many of its runs may work at a time, and by which key; None: any number."""
+        return self.limits.get("concurrency")
 
     def change(self, *, by: "User | None", verb: str = "change", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""

@@ -1,0 +1,38 @@
+"""A worker takes a run, and with it the slot and the turn its trigger's limits ask for: all in one transaction."""
+
+from django.db import transaction
+
+from project.lib import clock
+from triggers import rates
+from triggers.keys import value_of
+from triggers.limits import Limits
+from triggers.models import Run, Slot, Trigger
+from triggers.viewing import event_view
+
+
+def claim(run: Run, *, owner: str) -> bool:
+    """Take the lease of `run`; False when another worker was first, nothing is due, or no slot or turn is free."""
+    limits = Limits.model_validate(run.trigger.limits) if run.trigger else Limits()
+    busy = limits.concurrency
+    rate = limits.rate_limit if run.rate_key is not None and run.started_at is None else None
+    if busy is None and rate is None:
+        return run.claim(clock.now(), owner=owner)
+    if busy and run.slot_key is None:
+        name_slot(run, busy.key)
+    with transaction.atomic():
+        if rate:
+            Trigger.objects.select_for_update(of=("self",)).get(pk=run.trigger_id)  # before the run, as everywhere
+        now = clock.now()
+        if rate and not rates.may_start(run, rate, now):
+            return False
+        taken = run.claim(now, owner=owner) and (busy is None or Slot.objects.take(run, busy.limit))
+        if taken and rate:
+            Run.objects.filter(pk=run.pk).update(not_before=now)
+        transaction.set_rollback(not taken)
+    return taken
+
+
+def name_slot(run: Run, expression: str) -> None:
+    """Its trigger counts runs only since this one was queued, or a person started it: work out where it belongs."""
+    run.slot_key = value_of(expression, event_view(run.event)) if expression else ""  # type: ignore[arg-type]
+    Run.objects.filter(pk=run.pk).update(slot_key=run.slot_key)
