@@ -74,6 +74,9 @@ def missing_handlers() -> str:
 LIVE = [
     Question("desk.E01", "Does the database answer?", "Look at its own log, and at DATABASE_URL.", health.database),
     Question(
+        "desk.E11", "Can anything be written?", "Free some space, or look at the database's own log.", health.storage
+    ),
+    Question(
         "desk.E02", "Does the broker answer?", "Runs go on by the tick, more slowly. Look at REDIS_URL.", health.broker
     ),
     Question("desk.E03", "Does the tick run?", "Is a process `desk` or `listen` running?", health.tick),

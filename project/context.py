@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from approvals.models import Action
+from project import trouble
 from project.lib import clock
 from project.live import newest_seq
 from project.people.roles import can
@@ -84,6 +85,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "rail": SimpleLazyObject(lambda: rail(here or "", counts)),
         "in_settings": here in SETTINGS,
         "seq": newest_seq(),  # hints after it are told to the page, so nothing falls between drawing and listening
+        "troubles": SimpleLazyObject(trouble.troubles),
         "held": SimpleLazyObject(lambda: Switch.objects.holding().select_related("by").first()),
         "may": {ability: can(user, ability) for ability in ("payloads", "operate", "decide", "configure")},
     }

@@ -4,24 +4,14 @@ from django.conf import settings
 
 from approvals import deliver
 from project import metrics_rows
-from project.lib import clock
 from project.lib.alone import alone
 from project.lib.apart import Round
 from triggers import dispatch, sealing
-from triggers.models import Pulse
 
 
 def tick() -> Round:
     """Repeat whatever a lost message, or a dead process, would have done; safe when two rounds run at once."""
-    now, this = clock.now(), Round()
-    try:
-        this.run(
-            {**dispatch.stages(), "delivered": deliver.tick, "added_up": metrics_rows.add_up, "sealed": sealing.seal}
-        )
-    finally:
-        if not this.stopped:
-            Pulse.beat("tick", now, **this.done, faults=this.faults, took=this.took)
-    return this
+    return dispatch.tick({"delivered": deliver.tick, "added_up": metrics_rows.add_up, "sealed": sealing.seal})
 
 
 def tick_alone() -> None:

@@ -1,7 +1,10 @@
 """Is the desk able to work? Asked by people's probes (`/readyz`) and by every process before it starts."""
 
+import os
+import shutil
 from collections.abc import Callable
 from ipaddress import ip_address
+from pathlib import Path
 
 import redis
 from django.conf import settings
@@ -10,9 +13,11 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
+from project.lib import unwritten
 from project.people.auth import Bearer, Caller
 from triggers.models import Pulse, Source, Watch
 
+FULL = 64 * 1024**2  # bytes; with less free, writes fail any moment
 TICK_IS_LATE = 30.0  # seconds; `listen` helps out after ten
 
 
@@ -38,6 +43,35 @@ def require_migrated() -> None:
 def database() -> str:
     missing = unapplied_migrations()
     return f"{len(missing)} migrations are not applied" if missing else ""
+
+
+def storage() -> str:
+    """Why nothing can be written, as far as that is known."""
+    if is_read_only():
+        return "the database is read-only"
+    free = shutil.disk_usage(folder()).free
+    if free < FULL:
+        return f"the disk is full: {free // 1024**2} MB are free where {folder()} lies"
+    said = unwritten.lately()
+    return f"the database takes no writes: {said}" if said else ""
+
+
+def is_read_only() -> bool:
+    if is_sqlite():
+        return any(path.exists() and not os.access(path, os.W_OK) for path in (database_file(), folder()))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean")
+        return bool(cursor.fetchone()[0])
+
+
+def database_file() -> Path:
+    return Path(str(settings.DATABASES["default"]["NAME"]))
+
+
+def folder() -> Path:
+    """Where what the desk writes on this machine lies."""
+    place = database_file().parent if is_sqlite() else settings.DATA_DIR
+    return place if place.is_dir() else settings.DATA_DIR
 
 
 def broker() -> str:
@@ -79,7 +113,7 @@ def fault_of(watch: Watch | None) -> str:
     return "" if watch.status == Watch.WATCHING else watch.detail or watch.status
 
 
-CHECKS: dict[str, Callable[[], str]] = {"database": database, "broker": broker, "tick": tick}
+CHECKS: dict[str, Callable[[], str]] = {"database": database, "storage": storage, "broker": broker, "tick": tick}
 
 
 def problems() -> dict[str, str]:

@@ -102,6 +102,11 @@ def gauges() -> Iterator[Metric]:
         alive.add_metric((slug,), float(not fault))
     yield alive
     yield gauge("nightdesk_oldest_due_seconds", "How long the oldest due run has waited for a worker.", oldest_due())
+    yield gauge(
+        "nightdesk_expired_lease_seconds", "How long the oldest lost run has waited to be taken back.", expired()
+    )
+    doubts = Action.objects.filter(status="unknown").values("pk")[:MOST_LETTERS].count()
+    yield gauge("nightdesk_actions_unknown", "Effects of which nobody knows whether they happened.", doubts)
     letters = DeadLetter.objects.open().values("pk")[:MOST_LETTERS].count()
     yield gauge("nightdesk_dead_letters_open", "Dead letters nobody has looked after.", letters)
     age = Pulse.age("tick")
@@ -129,6 +134,12 @@ def oldest_due() -> float:
         due.filter(priority=one).order_by("due_at").values_list("due_at", flat=True).first() for one in PRIORITIES
     )
     return max((now - first for first in firsts if first), default=timedelta(0)).total_seconds()
+
+
+def expired() -> float:
+    now = clock.now()
+    oldest = Run.objects.lost(now).order_by("leased_until").values_list("leased_until", flat=True).first()
+    return (now - oldest).total_seconds() if oldest else 0.0
 
 
 def auto_share() -> float | None:

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
+from project.lib import unwritten
 from project.lib.failpoints import failpoint
 from triggers import ingest, store
 from triggers.dialect import Cursor, Dialect, Postgres, marks
@@ -281,6 +282,7 @@ def alike(batch: list[Request], error: BaseException | None) -> list[Outcome]:
 
 
 def full(cause: Exception) -> QueueFull:
+    unwritten.note(cause)
     answer = QueueFull("The database does not take events right now.")
     answer.__cause__ = cause
     return answer

@@ -235,3 +235,13 @@ def test_a_queue_without_a_worker_shows_by_its_depth_and_its_age(later):
     assert ("nightdesk_tick_age_seconds",) not in told
     Pulse.beat("tick", clock.now())
     assert numbers()["nightdesk_tick_age_seconds",] < 60
+
+
+def test_what_the_tick_must_repair_shows_by_its_age_and_its_number(later):
+    assert numbers()["nightdesk_expired_lease_seconds",] == 0
+    builders.run(status="running", leased_until=clock.now(), fence=1)
+    builders.action(status="unknown")
+    later(seconds=40)
+    told = numbers()
+    assert 40 <= told["nightdesk_expired_lease_seconds",] < 100
+    assert told["nightdesk_actions_unknown",] == 1
