@@ -23,7 +23,7 @@ OWN = "nightdesk."
 def end(run: Run, verb: str, now: datetime, *, reason: str = "", **fields: Any) -> None:
     """Move `run` to its end inside the caller's transaction, close its waits and call the hooks."""
     run.move(verb, finished_at=now, reason=reason, leased_until=None, wake_at=None, waiting_for="", **fields)
-    Wait.objects.filter(run=run, status="pending").update(status="cancelled", ended_at=now)
+    Wait.objects.filter(run=run).end("cancel", now)
     for hook in registry.at_run_end:
         hook(run)
     if verb == "succeed":

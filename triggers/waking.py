@@ -70,8 +70,7 @@ def end_wait(wait: Wait, event: Event) -> bool:
         now = clock.now()
         if Wait.objects.filter(run=run, event=event).exists():
             return False
-        ended = Wait.objects.filter(pk=wait.pk, status="pending").update(status="resolved", event=event, ended_at=now)
-        return bool(ended) and requeue(run, now)
+        return bool(Wait.objects.filter(pk=wait.pk).end("resolve", now, event=event)) and requeue(run, now)
 
 
 def requeue(run: Run, now: datetime) -> bool:
@@ -107,8 +106,7 @@ def expire_batch(now: datetime) -> int:
         if not run_ids:
             return 0
         now = clock.now()
-        waits = Wait.objects.filter(run__in=run_ids, status="pending", expires_at__lte=now)
-        waits.update(status="expired", ended_at=now)
+        Wait.objects.filter(run__in=run_ids, expires_at__lte=now).end("expire", now)
         woken = Run.move_all("wake", run_ids, due_at=now, wake_at=None, waiting_for="", rung_at=None)
         changed("runs")
     failpoint("after_expiry")

@@ -1,11 +1,13 @@
 """What a run remembers: the result of each step, and what it waits for."""
 
 import json
-from typing import Any
+from datetime import datetime
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import Q, UniqueConstraint
 
+from project.lib.states import Moves
 from triggers.models.blob import Blob
 from triggers.models.event import Event
 from triggers.models.run import Run
@@ -49,8 +51,21 @@ class Step(models.Model):
         return json.loads(self.result_text) if self.result_text else None
 
 
+class WaitQuerySet(models.QuerySet["Wait"]):
+    def end(self, verb: str, now: datetime, **fields: Any) -> int:
+        """Settle those that still wait; returns how many. Who comes second ends nothing."""
+        starts, end = Wait.MOVES[verb]
+        return self.filter(status__in=starts).update(status=end, ended_at=now, **fields)
+
+
 class Wait(models.Model):
     """What a suspended run waits for: an event, a time, or both. Ends by one event."""
+
+    MOVES: ClassVar[Moves] = Moves(
+        resolve=(("pending",), "resolved"),
+        expire=(("pending",), "expired"),
+        cancel=(("pending",), "cancelled"),
+    )
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="waits")
     step = models.CharField(max_length=200)
@@ -63,6 +78,8 @@ class Wait(models.Model):
     status = models.CharField(max_length=10, default="pending")  # pending, resolved, expired, cancelled
     event = models.ForeignKey(Event, models.PROTECT, null=True, related_name="ended_waits")
     ended_at = models.DateTimeField(null=True)
+
+    objects = WaitQuerySet.as_manager()
 
     class Meta:
         constraints = [
