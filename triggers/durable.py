@@ -36,6 +36,7 @@ class Durable:
         self.row = row
         self.journal = journal
         self.current_step = ""
+        self.patches: dict[str, bool] = {}  # what this run was told by id
 
     # What woke the run
 
@@ -126,7 +127,7 @@ class Durable:
         began: float,
         attempt: int,
         *,
-        text: str = "null",
+        text: str = "",
         error: dict[str, Any] | None = None,
     ) -> Step:
         """Write what came of a call, also when the run is to end or to pause: it has happened."""
@@ -149,13 +150,13 @@ class Durable:
         """Whether the code after this place may be the new one: False for a run that went past it with the old one.
 
         The answer is remembered, and the same wherever this run asks for `id`."""
-        name = self.journal.take_mark(f"patched {id}")
-        if self.journal.recall(name, "patch"):
-            return True
-        if self.journal.ahead:
-            return False
-        self.write(lambda now: self.journal.remember(name, "patch", True, now=now))
-        return True
+        if id not in self.patches:
+            name = self.journal.take_name(f"patched {id}", alone=True)
+            known = self.journal.recall(name, "patch") is not None
+            self.patches[id] = known or not self.journal.ahead
+            if self.patches[id] and not known:
+                self.write(lambda now: self.journal.remember(name, "patch", True, now=now))
+        return self.patches[id]
 
     def now(self) -> datetime:
         """The time, the same again on every replay."""

@@ -14,7 +14,7 @@ LONGEST_NAME = 200  # characters, with what stands around it
 MANY_STEPS = 1_000  # from here on the run's page warns
 MOST_STEPS = 10_000
 FREE = ("log", "now", "random", "uuid", "patch")  # kinds that may come and go with the code
-NAMED = 20  # steps a difference names
+NAMED = 20  # steps not asked for that a difference names
 
 inside: contextvars.ContextVar[str] = contextvars.ContextVar("inside", default="")  # the step whose function is at work
 
@@ -42,7 +42,8 @@ class History:
 
     def is_open(self, step: Step) -> bool:
         """Whether it failed in a try before this one: it is computed again, if the code asks for it."""
-        return step.status == "failed" and step.kind == "call" and (step.error or {}).get("attempt") != self.run.attempt
+        failed = step.status == "failed" and step.kind == "call" and step.fence > 0
+        return failed and (step.error or {}).get("attempt") != self.run.attempt
 
     def is_plain(self, wait: Wait) -> bool:
         """Whether it is a wait of the handler's own that no step tells of yet."""
@@ -63,11 +64,6 @@ class History:
         if not name or len(taken) > LONGEST_NAME or not is_storable(taken):
             raise Permanent(f"a step is called by 1 to {LONGEST_NAME} readable characters, not {taken[:100]!a}")
         return taken
-
-    def take_mark(self, name: str) -> str:
-        """`name` as it is, every time it is asked for."""
-        self.counted.pop(name, None)
-        return self.take_name(name, alone=True)
 
     @contextmanager
     def within(self, name: str) -> Iterator[None]:
@@ -117,9 +113,7 @@ class History:
         if not self.unmet:
             return
         names = list(self.unmet)
-        told = "”, “".join(names[:3]) + (f"” and {len(names) - 3} more" if len(names) > 3 else "”")
-        difference = f"{how} without “{told} first, which this run has done"
-        raise Blocked(difference, reason="steps_changed", orphans=names[:NAMED])
+        raise Blocked(f"{how} where this run went on with “{names[0]}”", reason="steps_changed", orphans=names[:NAMED])
 
 
 def refuse_other(step: Step, kind: str, given: Input | None) -> None:

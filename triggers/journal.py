@@ -118,7 +118,7 @@ class Journal(History):
         return self.record(name, kind, text, now=now, given=given, error=error, attempt=attempt, **times)
 
     def record(self, name: str, kind: str, text: str, *, now: datetime, given: Input = NOTHING, **facts: Any) -> Step:
-        """The same with the result as JSON; what is over 64 KiB is stored as a blob in the same transaction."""
+        """The same with the result as JSON (none of a failure); over 64 KiB it becomes a blob in the same transaction."""
         if kept := self.kept(name):
             return kept
         size = size_of(text)
@@ -138,7 +138,7 @@ class Journal(History):
             status="failed" if facts.get("error") else "done",
             input_hash=given.hash,
             input_text=given.text,
-            result_json=None if large else text,
+            result_json=None if large else text or None,
             blob=large,
             size=size,
             **facts,
