@@ -37,6 +37,7 @@ COUNTERS = {
     "nightdesk_duplicates": ("duplicates", ("source",), "Deliveries that had come before."),
     "nightdesk_refused": ("refused", ("source", "reason"), "Deliveries that became no event; no source: unknown."),
     "nightdesk_runs": ("runs", ("handler", "status"), "Runs that ended."),
+    "nightdesk_dropped": ("dropped", ("trigger", "strategy"), "Runs that found no place in their trigger's queue."),
     "nightdesk_actions": ("actions", ("kind", "tier", "status"), "Actions that were settled."),
 }
 HISTOGRAMS = {

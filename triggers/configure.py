@@ -211,10 +211,9 @@ def checked_trigger(fields: dict[str, Any], made: Source | None = None) -> dict[
         plan = named("filter", compile_filter, fields["filter"])
         fields["filter_plan"], fields["filter"] = plan if plan["clauses"] else None, plan["text"]
     check_handler(fields["handler"], fields.get("config") or {})
-    limits = read_limits(fields.get("limits") or {})
-    if source is not None and source.kind == "schedule":
-        limits.setdefault("concurrency", ONE_AT_A_TIME)
-    fields["limits"] = limits
+    given = fields.get("limits") or {}
+    alone = {"concurrency": ONE_AT_A_TIME} if source is not None and source.kind == "schedule" else {}
+    fields["limits"] = read_limits({**alone, **given})  # null lifts what a schedule has from the start
     return fields
 
 

@@ -75,7 +75,7 @@ class Gate:
 
     def count(self, which: str, params: list[Any], most: int) -> int:
         """How many runs of this trigger are so, at most `most`."""
-        sql = f"SELECT count(*) FROM (SELECT 1 FROM triggers_run WHERE trigger_id = %s AND {which} LIMIT %s) AS some"
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM triggers_run WHERE trigger_id = %s AND {which} LIMIT %s) AS counted"
         return int(self.db.rows(sql, [self.rule.trigger_id, *params, most])[0][0])
 
     def live(self, busy: Concurrency, key: str | None) -> int:

@@ -1,17 +1,22 @@
 """What follows when a queue ran over: the desk says so, and the runs that had to give way end."""
 
+import json
+from typing import Any, get_args
+
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, Sum
 
 from project.lib import clock
 from project.lib.apart import each
 from triggers import endings
 from triggers.ingest import store_internal
-from triggers.models import Event, Run, Trigger
-from triggers.models.run import Status
+from triggers.limits import WhenFull
+from triggers.models import Event, Run, Tally, Trigger
+from triggers.models.run import CLAIMABLE, ENDED, Status
 
 FULL = "nightdesk.queue.full"
 ROUND = 500  # rows of each kind a round at most
+MOST_COUNTED = 10_000  # rows of one trigger that its health counts
 
 
 def tell_full() -> int:
@@ -33,6 +38,27 @@ def tell(trigger: Trigger) -> bool:
         link = {"link": f"/triggers/{trigger.slug}"}
         store_internal(source="/nightdesk", type=FULL, subject=subject, data=data | link, severity="warning")
     return True
+
+
+def health_of(trigger: Trigger) -> dict[str, Any]:
+    """`{queue_size, max_size, utilization, dropped, processed}`; counts stop at 10,000, no limit is None."""
+    rows = trigger.runs.all()
+    queued = rows.filter(status__in=CLAIMABLE, cancel_requested_at=None)[:MOST_COUNTED].count()
+    most = (trigger.limits.get("queue") or {}).get("limit")
+    return {
+        "queue_size": queued,
+        "max_size": most,
+        "utilization": round(queued / most, 3) if most else None,
+        "dropped": dropped(trigger.slug),
+        "processed": rows.filter(status__in=ENDED)[:MOST_COUNTED].count(),
+    }
+
+
+def dropped(slug: str) -> int:
+    """Runs that found no place in this trigger's queue, since the trigger was made."""
+    labels = [json.dumps([slug, strategy], ensure_ascii=False) for strategy in get_args(WhenFull)]
+    found = Tally.objects.filter(name="dropped", labels__in=labels).aggregate(all=Sum("value"))
+    return int(found["all"] or 0)
 
 
 def end_unwanted() -> int:

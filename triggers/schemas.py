@@ -121,7 +121,7 @@ class EventOut(EventRow):
             "sanitized": event.sanitized,
             "idempotencykey": event.idempotencykey,
             "outcomes": [shown_outcome(outcome, payload) for outcome in event.outcomes],
-            "runs": list(event.runs.order_by("pk").values_list("pk", flat=True)),
+            "runs": list(Run.objects.working_on(event).order_by("pk").values_list("pk", flat=True)),
             "repeats": [{"id": row.pk, "at": row.at, "reason": row.reason} for row in repeats],
             "emitted_by": event.emitted_by,
             "pruned_at": event.pruned_at,

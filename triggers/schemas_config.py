@@ -8,12 +8,10 @@ from pydantic import Field
 
 from project.lib.pages import Filters, Instant, Number, Words
 from project.lib.schema import Moment
+from triggers import overflow
 from triggers.models import Refusal, Source, Trigger, Watch
-from triggers.models.run import ENDED
 from triggers.schemas import Name, Slug, Strict
 from triggers.trying import TRIED, Trial
-
-MOST_COUNTED = 10_000  # rows of one trigger that its health counts
 
 
 class SecretIn(Strict):
@@ -183,6 +181,16 @@ class TriggerFilters(Filters):
     mode: list[Literal["live", "paused"]] = []
 
 
+class HealthOut(Schema):
+    """How a trigger's queue is doing; `max_size` and `utilization` are null without a limit, counts stop at 10,000."""
+
+    queue_size: int
+    max_size: int | None
+    utilization: float | None
+    dropped: int
+    processed: int
+
+
 class TriggerOut(Schema):
     slug: str
     name: str
@@ -198,22 +206,12 @@ class TriggerOut(Schema):
     version: int
     created_at: Moment
     changed_at: Moment
-    health: dict[str, Any] | None = None
+    health: HealthOut
 
     @classmethod
-    def of(cls, trigger: Trigger, *, health: bool = False) -> dict[str, Any]:
+    def of(cls, trigger: Trigger) -> dict[str, Any]:
         facts = {name: getattr(trigger, name) for name in set(cls.model_fields) - {"health"}}
-        return {**facts, "health": health_of(trigger) if health else None}
-
-
-def health_of(trigger: Trigger) -> dict[str, Any]:
-    """`{queue_size, max_size, utilization, dropped, processed}`; counts stop at 10,000."""
-    rows = trigger.runs.all()
-    queued = rows.filter(status__in=["queued", "retrying"])[:MOST_COUNTED].count()
-    processed = rows.filter(status__in=ENDED)[:MOST_COUNTED].count()
-    most = 1000  # until flow control gives a trigger a limit of its own
-    share = round(queued / most, 3)
-    return {"queue_size": queued, "max_size": most, "utilization": share, "dropped": 0, "processed": processed}
+        return {**facts, "health": overflow.health_of(trigger)}
 
 
 class TrialIn(Strict):

@@ -60,6 +60,7 @@ LOOKS = {
     "could_not_evaluate": Look("retry", "triangle-alert", "Could not evaluate"),
     "skipped": Look("skip", "circle-slash", "Skipped"),
     "dropped": Look("skip", "circle-slash", "Dropped"),
+    "gathered": Look("ok", "combine", "Gathered"),
     # dead letters
     "open": Look("dead", "skull", "Open"),
     "redriven": Look("ok", "rotate-ccw", "Was run again"),

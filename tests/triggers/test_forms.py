@@ -43,7 +43,6 @@ def typed(**fields):
         "config": "",
         "timeout": "300",
         "retries": "3",
-        "busy": "none",
         "mode": "live",
         "priority": "5",
         "name": "Triage",
@@ -53,10 +52,13 @@ def typed(**fields):
     }
 
 
+ALONE = {"at_once": "1", "busy": "skip", "waiting_counts": "on"}
+
+
 def test_a_trigger_is_made_and_works_from_then_on(admin, owner):
     builders.source("github")
     before = ConfigVersion.current()
-    answer = admin.post(reverse("trigger-new"), typed(filter='event.data.action == "opened"', busy="skip_waiting"))
+    answer = admin.post(reverse("trigger-new"), typed(filter='event.data.action == "opened"', **ALONE))
     row = Trigger.objects.get(slug="triage")
     assert answer.url == reverse("trigger-edit", args=["triage"])
     assert row.owner == owner

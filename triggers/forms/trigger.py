@@ -6,24 +6,21 @@ from django import forms
 
 from triggers import registry
 from triggers.envelope import INNER
-from triggers.forms.fields import MONO, DeskForm, ObjectField, ShortNameField
+from triggers.forms import limits
+from triggers.forms.fields import MONO, ObjectField, ShortNameField
+from triggers.forms.limits import LimitsForm
 from triggers.forms.source import KINDS
 from triggers.models import Source, Trigger
 from triggers.models.trigger import DEFAULT_LIMITS
 
 MAKE = "new:"  # before the kind of a source that is made with the trigger
 INSIDE = {"/approvals": "what people decided", "/nightdesk": "what the desk says of itself"}
-BUSY = (
-    ("none", "Start another run beside it"),
-    ("skip", "Skip the event: one run at a time, waiting runs do not count"),
-    ("skip_waiting", "Skip the event: one run at a time, waiting runs count too"),
-)
 
 
-class TriggerForm(DeskForm):
+class TriggerForm(LimitsForm):
     """Everything of a trigger but its switch; `version` is what was read."""
 
-    places = {"limits": "timeout", "concurrency": "busy"}
+    places = {**LimitsForm.places, "limits": "timeout"}
 
     source = forms.ChoiceField(label="Source")
     type_pattern = forms.CharField(
@@ -47,7 +44,6 @@ class TriggerForm(DeskForm):
     retries = forms.IntegerField(
         label="Tries after a failure", min_value=0, max_value=100, help_text="With growing pauses."
     )
-    busy = forms.ChoiceField(label="While a run is under way", choices=BUSY)
     mode = forms.ChoiceField(
         label="Mode", choices=(("live", "Live: runs start at once"), ("paused", "Paused: runs are queued and wait"))
     )
@@ -99,22 +95,18 @@ class TriggerForm(DeskForm):
         return {"name": name, **{key: clean[key] for key in plain if key in clean}, "limits": self.limits()}
 
     def limits(self) -> dict[str, Any]:
-        """The stored limits with what this form can say replaced; the rest is kept."""
+        """What is said here, and what is stored of the retries."""
         before = dict(self.trigger.limits) if self.trigger else {}
         retries = {**DEFAULT_LIMITS["retries"], **before.get("retries", {}), "max": self.cleaned_data["retries"]}  # type: ignore[dict-item]
-        limits = {**before, "timeout": self.cleaned_data["timeout"], "retries": retries}
-        busy = self.cleaned_data["busy"]
-        limits.pop("concurrency", None)
-        if busy != "none":
-            limits["concurrency"] = {"limit": 1, "when_busy": "skip", "waiting_counts": busy == "skip_waiting"}
-        return limits
+        lifted = {"concurrency": None} if self.trigger else {}  # a new one has what its source is given from the start
+        return {"timeout": self.cleaned_data["timeout"], "retries": retries, **lifted, **self.flow()}
 
 
 NEW = {
+    **limits.NEW,
     "type_pattern": "**",
     "timeout": DEFAULT_LIMITS["timeout"],
     "retries": 3,
-    "busy": "none",
     "mode": "live",
     "priority": 5,
 }
@@ -123,14 +115,11 @@ NEW = {
 def of_trigger(trigger: Trigger) -> dict[str, Any]:
     """A trigger as the form shows it."""
     plain = ("source", "type_pattern", "filter", "handler", "config", "mode", "priority", "name", "version")
-    busy = trigger.limits.get("concurrency")
-    word = "none" if not busy else ("skip_waiting" if busy.get("waiting_counts") else "skip")
-    timeout = trigger.timeout
     return {
         **{name: getattr(trigger, name) for name in plain},
-        "timeout": int(timeout) if timeout == int(timeout) else timeout,
+        **limits.of_limits(trigger.limits),
+        "timeout": limits.plain(trigger.timeout),
         "retries": trigger.retries["max"],
-        "busy": word,
     }
 
 

@@ -66,6 +66,10 @@ class RunQuerySet(models.QuerySet["Run"]):
         limit = Coalesce(Cast(stored, IntegerField()), UNLIMITED)
         return self.filter(Q(slot_key=None) | Q(own) | Q(LessThan(taken, limit)))
 
+    def working_on(self, event: Event) -> "RunQuerySet":
+        """Started by this event, or having gathered it."""
+        return self.filter(Q(event=event) | Q(pk__in=list(event.gathered.values_list("run", flat=True))))
+
     def lost(self, now: datetime) -> "RunQuerySet":
         """Running, yet nobody renewed the lease."""
         return self.filter(status=Status.RUNNING, leased_until__lt=now)

@@ -71,7 +71,7 @@ def event(request: HttpRequest, seq: int) -> HttpResponse:
     """One event: what came in, what it woke, its payload."""
     rows = Event.objects.select_related("source", "requester")
     found = get_object_or_404(rows if can(request.user, "payloads") else rows.defer("raw", "data_json"), pk=seq)
-    runs = list(found.runs.select_related("trigger").order_by("pk"))
+    runs = list(Run.objects.working_on(found).select_related("trigger").order_by("pk"))
     context = {
         "event": found,
         "story": story_of(found),

@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
 from project.lib.table import csv_answer
 from project.lib.text import made_storable
-from triggers import registry
+from project.people.doors import needs, who
+from triggers import breakers, registry
 from triggers.forms.config import members_of
-from triggers.models import Run, Trigger
+from triggers.models import Breaker, Run, Trigger
 
 LAST = 5  # outcomes shown of each handler
 RUNS = 20  # runs on a handler's own page
@@ -28,6 +30,7 @@ class Line:
     code: registry.Handler | None
     triggers: list[Trigger] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
+    breaker: Breaker | None = None  # open: its runs wait
 
     @property
     def cells(self) -> list[Any]:
@@ -60,6 +63,8 @@ def lines() -> list[Line]:
     newest = Run.objects.newest_of(sorted(found), LAST).only("handler", "status", "queued_at")
     for run in newest:
         found[run.handler].runs.append(run)
+    for breaker in Breaker.objects.open().filter(handler__in=found):
+        found[breaker.handler].breaker = breaker
     return [found[name] for name in sorted(found)]
 
 
@@ -80,5 +85,18 @@ def handler(request: HttpRequest, name: str) -> HttpResponse:
         "triggers": triggers,
         "runs": runs,
         "broken": len(registry.BROKEN),
+        "breaker": Breaker.objects.open().filter(handler=name).first(),
     }
     return render(request, "triggers/handler.html", context)
+
+
+@require_POST
+@needs("operate")
+def close_breaker(request: HttpRequest) -> HttpResponse:
+    """What was wrong is mended: let the handler's runs start again."""
+    name = made_storable(request.POST.get("handler", ""))
+    if breakers.close(name, by=who(request)):
+        messages.success(request, f"The breaker of {name} is closed; its runs start again.")
+    else:
+        messages.info(request, f"The breaker of {name} was closed already.")
+    return redirect("handler", name=name) if name else redirect("handlers")

@@ -17,6 +17,7 @@ from project.people.roles import can
 from triggers import redrive, registry, schemas
 from triggers.models import DeadLetter, Run, Step, Switch, Trigger, Wait
 from triggers.models.run import CLAIMABLE, Status
+from triggers.views.holds import MOST_SHOWN, hold_of
 from triggers.views.lists import Filters, as_table, list_page, listing
 from triggers.views.steps import SMALL, chosen_of, log_of, rows_of
 from triggers.views.story import Facts, now_of, summary, waited
@@ -146,6 +147,7 @@ def newest_steps(run: Run) -> list[Step]:
 
 
 def facts_of(run: Run, *, payloads: bool) -> Facts:
+    now = clock.now()
     return Facts(
         run=run,
         waits=list(run.waits.order_by("pk")),
@@ -154,7 +156,9 @@ def facts_of(run: Run, *, payloads: bool) -> Facts:
         paused=Switch.objects.holding(handler=run.handler, source=run.event.source_slug).first()
         if run.status in CLAIMABLE
         else None,
-        now=clock.now(),
+        hold=hold_of(run, now) if run.status in CLAIMABLE else None,
+        gathered=list(run.gathered.order_by("-event").values_list("event", flat=True)[:MOST_SHOWN]),
+        now=now,
         payloads=payloads,
     )
 

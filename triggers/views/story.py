@@ -8,6 +8,7 @@ from typing import Any
 from triggers import registry
 from triggers.models import DeadLetter, Run, Switch, Wait
 from triggers.models.run import Status
+from triggers.views.now import Now
 from triggers.views.timeline import span
 
 OPEN_ACTIONS = ("awaiting", "approved", "delivering", "unknown")
@@ -18,24 +19,11 @@ ENDS = {
     "action_cancelled": "The action it waited for was withdrawn.",
     "cancel_requested": "A person asked for its end.",
     "cancelled": "A person ended it.",
+    "replaced": "A newer event of its trigger took its place.",
+    "dropped": "The queue of its trigger was full, and it had waited longest.",
     "crash_loop": "Three workers were lost under it.",
     "undeliverable": "An action could not be delivered.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Now:
-    """What holds the run at this moment: `tone` colours the box, `until` is counted down."""
-
-    tone: str
-    icon: str
-    lead: str
-    text: str = ""
-    until: datetime | None = None
-    link: str = ""
-    button: str = ""
-    action_id: int | None = None
-    letter_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -47,8 +35,10 @@ class Facts:
     actions: Sequence[Any]
     letter: DeadLetter | None
     paused: Switch | None
+    hold: Now | None  # by its trigger's limits or the handler's breaker
     now: datetime
     payloads: bool  # may the reader see them?
+    gathered: Sequence[int] = ()  # numbers of the events a debounced run works on, the newest first
 
     @property
     def open_wait(self) -> Wait | None:
@@ -101,6 +91,8 @@ def queued(facts: Facts) -> Now:
     if run.trigger and run.trigger.mode == "paused":
         said = "It starts when the trigger is set to live again."
         return Now("warn", "circle-pause", "Its trigger is paused.", said, link="trigger", button="Open the trigger")
+    if facts.hold is not None:
+        return facts.hold
     late = facts.now - run.due_at
     said = f"It has waited {span(late.total_seconds())}." if late > timedelta(seconds=5) else ""
     return Now("", "clock", "Waits for a worker.", said)

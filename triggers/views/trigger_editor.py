@@ -12,13 +12,13 @@ from project.lib.problem import Problem
 from project.lib.text import made_storable
 from project.people.doors import needs, who
 from project.people.roles import can
-from triggers import configure, registry, trying
+from triggers import configure, overflow, registry, trying
 from triggers.errors import Stale
 from triggers.forms.editor import Editor
 from triggers.forms.schedule import ScheduleForm
 from triggers.forms.source import KINDS
 from triggers.forms.trigger import MAKE
-from triggers.models import Event, Run, Source, Trigger
+from triggers.models import Breaker, Event, Run, Source, Trigger
 from triggers.sources.schedule import zones
 from triggers.trying import Trial
 from triggers.views.sources import plan_of
@@ -124,6 +124,7 @@ def page(
         "trials": trials,
         "would": sum(trial.verdict.matched for trial in trials or ()),
         "types": known_types(chosen),
+        "chosen_is_clock": is_clock(chosen),
         "chosen": registry.HANDLERS.get(editor.form.chosen_handler),
         "broken": sorted(registry.BROKEN.items()),
         "fresh": Trigger.objects.get(pk=row.pk) if row and stale else None,
@@ -155,7 +156,13 @@ def life_of(row: Trigger) -> dict[str, Any]:
         "runs": shown[:LAST_RUNS],
         "counts_by": dict(Counter(runs.values_list("status", flat=True)[:COUNTED])),
         "state": state_of(row),
+        "health": overflow.health_of(row),
+        "breaker": Breaker.objects.open().filter(handler=row.handler).first(),
     }
+
+
+def is_clock(source: str) -> bool:
+    return source == f"{MAKE}schedule" or Source.objects.filter(slug=made_storable(source), kind="schedule").exists()
 
 
 def known_types(source: str) -> list[str]:
