@@ -51,7 +51,7 @@ def get_action(request: HttpRequest, id: int, wait: Annotated[float, Field(ge=0,
             action = patiently(who, id, wait)
         finally:
             waiting.release()
-    reviewers = list(policy.verdict(action.kind, at_least=action.tier).reviewers)
+    reviewers = list(policy.ruling_of(action).reviewers)
     return schemas.ActionOut.of(action, reviewers=reviewers, arguments=may_read(who, action))
 
 

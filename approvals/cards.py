@@ -16,6 +16,7 @@ from approvals.kinds import Kind, named
 from approvals.models import Action, Attempt, Decision
 from approvals.models.action import Status
 from approvals.refusals import check_person
+from approvals.rules import Verdict
 from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter
@@ -232,10 +233,13 @@ def edit_of(said: Decision) -> Edit:
     return Edit(said, list(changes(before, after)))
 
 
-def why_not(action: Action, reader: User) -> str:
+def why_not(action: Action, reader: User, ruling: Verdict | None = None) -> str:
     """Why this person may not approve it, in a sentence; empty when he may."""
+    ruling = ruling or policy.ruling_of(action)
+    if ruling.denied_by:
+        return f"The rule `{ruling.denied_by}` of the policy forbids it now."
     try:
-        check_person(action, reader, policy.verdict(action.kind, at_least=action.tier), "approve")
+        check_person(action, reader, ruling, "approve")
     except ApprovalProblem as problem:
         return problem.detail
     return ""

@@ -9,14 +9,15 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from approvals import kinds
+from approvals import kinds, policy
 from approvals.doubt import look
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
 from approvals.models import Action, Attempt, PracticeItem
 from approvals.models.action import ActionQuerySet, Status
 from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record
+from approvals.rules import Verdict
 from approvals.settle import bury, lock, settle, show
-from approvals.starts import Obstacle, ask_again, obstacle
+from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, obstacle, opens_at
 from project.lib import clock, gate, logs, spans
 from project.lib.apart import each
 from project.lib.crypto import Unreadable
@@ -56,23 +57,26 @@ def send(action: Action) -> None:
                 logger.warning("%s: %s, %s", attempt, outcome.verdict, outcome.error["type"])
 
 
+@policy.again_when_moved
 @retried
 def start(action_id: int, tries: int) -> Attempt | None:
     """Commit `delivering` and the key that will be sent. None when something is in the way, or somebody was faster.
 
     `tries` is what the caller last read: a second sender that looked at an older state does not send."""
+    ruling = policy.ruling_of(Action.objects.for_pages().get(pk=action_id))
     with transaction.atomic():
         gate.shared()
         action = lock(action_id)
         now = clock.now()
+        policy.check_current(ruling, action)
         again = action.status == Status.UNKNOWN
         if action.tries != tries or not (again or action.status == Status.APPROVED):
             return None
         if action.not_before is None or action.not_before > now:
             return None
-        why = obstacle(action, now)
+        why = obstacle(action, now, ruling)
         if why is not None:
-            stand_aside(action, now, why)
+            stand_aside(action, now, why, ruling)
             return None
         attempt = Attempt.objects.create(
             action=action, number=tries + 1, revision=action.revision, key_sent=action.sent_key, started_at=now
@@ -85,14 +89,19 @@ def start(action_id: int, tries: int) -> Attempt | None:
     return attempt
 
 
-def stand_aside(action: Action, now: datetime, why: Obstacle) -> None:
+def stand_aside(action: Action, now: datetime, why: Obstacle, ruling: Verdict) -> None:
     """What may not start: asked again, left for later, or left to a person."""
-    if action.status == Status.UNKNOWN:
+    if why is Obstacle.SHUT:
+        opens = opens_at(ruling, now)
+        latest = max(action.execute_by or opens, opens + EXECUTE_WITHIN)
+        Action.objects.filter(pk=action.pk).update(not_before=opens, execute_by=latest)
+        show(action)
+    elif action.status == Status.UNKNOWN:
         later = now + timedelta(seconds=LOOKS[-1]) if why is Obstacle.PAUSED else None
         Action.objects.filter(pk=action.pk).update(not_before=later, not_sent_said=False)
         show(action)
     elif why in (Obstacle.CHANGED, Obstacle.STRICTER):
-        ask_again(action, now, why)
+        ask_again(action, now, why, ruling)
 
 
 def timeout_of(action: Action) -> timedelta:

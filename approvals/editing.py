@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from approvals import hiding, policy
-from approvals.errors import NotValid
+from approvals.errors import NotValid, PolicyMoved
 from approvals.frozen import envelope
 from approvals.kinds import KINDS
 from approvals.models import Action, Decision
+from approvals.rules import Verdict
 from approvals.settle import show
 from project.lib import canonical, crypto
 from triggers.models import Audit
@@ -52,16 +53,32 @@ def drafted(action: Action, arguments: dict[str, Any]) -> Draft:
     return Draft(kind.headline(typed), shown, hidden, text, digest)
 
 
-def edit(action: Action, arguments: dict[str, Any], *, by: "User", now: datetime, **words: Any) -> Decision | None:
+def ruling_on_edit(action: Action, arguments: dict[str, Any]) -> Verdict | None:
+    """What the policy says of what `arguments` would make of it; None when they make nothing. Before BEGIN."""
+    with suppress(NotValid):
+        draft = drafted(action, arguments)
+        asked = policy.Asked.of(action, arguments=draft.arguments, title=draft.title)
+        return policy.joined(policy.ruling(asked, at_least=action.tier), action)
+    return None
+
+
+def edit(
+    action: Action, arguments: dict[str, Any], *, by: "User", now: datetime, ruling: Verdict | None, **words: Any
+) -> Decision | None:
     """Write the edited text as the next revision, inside the caller's transaction; None when nothing differs.
 
-    The decision keeps both texts: what was on the screen, and what was made of it. Raises NotValid."""
+    The decision keeps both texts: what was on the screen, and what was made of it. `ruling` is what the policy says of
+    it. Raises NotValid, PolicyMoved."""
     draft = drafted(action, arguments)
     if same(draft.arguments, action.arguments):
         return None
+    if ruling is None:
+        raise PolicyMoved
+    if ruling.denied_by:
+        raise NotValid(f"The rule `{ruling.denied_by}` of the policy forbids this.", field="arguments")
     seen = {"digest": action.digest, "revision": action.revision, "before": action.canonical}
     decision = Decision.objects.create(action=action, by=by, verdict="edit", at=now, after=draft.text, **seen, **words)
-    ruling = policy.verdict(action.kind, at_least=action.tier)
+    chain = [*action.requester_chain, *policy.chain_added(action, ruling)]
     action.move(
         "edit",
         title=draft.title,
@@ -70,11 +87,9 @@ def edit(action: Action, arguments: dict[str, Any], *, by: "User", now: datetime
         digest=draft.digest,
         revision=action.revision + 1,
         connection_version=action.connection.version if action.connection else 0,
-        tier=ruling.tier,
-        policy=ruling.name,
-        policy_version=ruling.version,
-        needed=max(action.needed, ruling.needed),
+        requester_chain=chain,
         given=0,
+        **policy.written(ruling),
     )
     Audit.write("edit", action, by=by, revision=action.revision, digest=action.digest, reason=words.get("reason", ""))
     show(action)

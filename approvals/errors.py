@@ -49,6 +49,10 @@ class Drifted(Blocked):
     """The replayed handler proposes something other than what people were shown."""
 
 
+class PolicyMoved(Exception):
+    """The policy, or the action, changed while its verdict was computed; it is computed again."""
+
+
 class DeliveryError(Exception):
     """A try to carry out an action did not succeed."""
 
@@ -148,3 +152,10 @@ class NotValid(ApprovalProblem):
 
     code = "not_valid"
     http = 422
+
+
+class NeedsSecondAdmin(ApprovalProblem):
+    """It makes something less than high: a second admin must confirm it."""
+
+    code = "needs_second_admin"
+    http = 403

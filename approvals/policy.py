@@ -1,43 +1,261 @@
-"""Who must nod. Until policies can be written, the one in force is "default by tier"."""
+"""What the policy in force says of an action, and whether a person may decide it.
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+A verdict is computed before BEGIN, since rules are expressions, and carries the version of the policy; a door that
+holds the gate and the row then only compares (`check_current`), and computes again when one of them has changed.
+"""
 
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+from django.db.models import QuerySet
+
+from approvals import requesters
+from approvals.errors import PolicyMoved
 from approvals.kinds import KINDS
+from approvals.models import Action, Decision, PolicyVersion
+from approvals.rules import DEFAULT, Reason, Rule, Verdict, judge, read_rules
+from approvals.tallying import Group, Tally, merged, tally
 from approvals.tiers import Tier, stricter
+from project.lib import clock
 from project.people import roles
+from triggers.filters import Path
+from triggers.viewing import Readable, attributes, branches
 
 if TYPE_CHECKING:
     from project.people.models import User
+    from triggers.models import Event, Run
 
-NAME = "default by tier"
-VERSION = 1
+BLANK = {"type": "", "source": "", "ce_source": "", "subject": ""}  # of an action that no event led to
+BY_AGENT = "proposed_by_agent"
+TRIES = 20  # that a door computes the verdict again, while somebody changes the policy under it
+
+UNREADABLE = (ValueError, LookupError, TypeError)  # of a stored text that is no action
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the policy in force says about one action."""
+class Asked:
+    """An action as rules read it, also before it is a row."""
 
-    tier: Tier
-    needed: int  # people who must say yes
-    reviewers: tuple[str, ...]  # roles whose members may decide
-    four_eyes: bool  # do the trigger's owner and its last editor count as requesters?
-    name: str = NAME
-    version: int = VERSION
+    kind: str
+    arguments: dict[str, Any]
+    connection: str
+    key: str
+    title: str
+    run: Run | None
+    person: int | None  # who proposed it without a run
+
+    @classmethod
+    def of(cls, action: Action, *, arguments: dict[str, Any] | None = None, title: str = "") -> Asked:
+        """A row, or what an edit would make of it. Raises ValueError when its stored text is no JSON."""
+        return cls(
+            kind=action.kind,
+            arguments=action.arguments if arguments is None else arguments,
+            connection=action.connection.slug if action.connection else "",
+            key=action.key,
+            title=title or action.title,
+            run=action.run,
+            person=action.requested_by_id,
+        )
+
+    def facts(self, paths: tuple[Path, ...]) -> dict[str, Any]:
+        """What an expression that reads `paths` is given, without `time`."""
+        ways = {"action": self.own, "event": self.of_event, "run": self.of_run}
+        return {name: ways[name](wanted) for name, wanted in branches(paths).items() if name in ways}
+
+    def own(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        plain = {
+            "kind": self.kind,
+            "arguments": self.arguments,
+            "connection": self.connection,
+            "key": self.key,
+            "title": self.title,
+            "tier": str(usual(self.kind)),
+        }
+        return plain | {"proposed_by_agent": self.is_by_agent} if not wanted or BY_AGENT in wanted else plain
+
+    @property
+    def is_by_agent(self) -> bool:
+        """No person rang, ran it again or proposed it."""
+        return not requesters.chain(self.run, four_eyes=False) if self.run else self.person is None
+
+    def of_run(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        run = self.run
+        if run is None:
+            return {"handler": "", "trigger": "", "attempt": 0}
+        trigger = run.trigger.slug if run.trigger else ""
+        return {"handler": run.handler, "trigger": trigger, "attempt": run.attempt}
+
+    def of_event(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        """An attribute that the sender left out is empty, as everybody expects of a rule; data is there or not."""
+        event: Event | None = self.run.event if self.run else None
+        return BLANK | (attributes(cast(Readable, event), wanted) if event else {})
 
 
-def verdict(kind: str, *, at_least: str = Tier.READ) -> Verdict:
-    """The tier of a kind, raised to `at_least`; an unknown kind is high. Never lowers anything."""
+def usual(kind: str) -> Tier:
+    """The tier of a kind where no rule says more; an unknown kind is high."""
     known = KINDS.get(kind)
-    tier = stricter(known.tier if known else Tier.HIGH, at_least)
-    return Verdict(
-        tier=tier,
-        needed=1 if tier.waits else 0,
-        reviewers=(roles.REVIEWER,) if tier.waits else (),
-        four_eyes=tier is Tier.HIGH,
+    return known.tier if known else Tier.HIGH
+
+
+def may_lower(kind: str) -> bool:
+    """May a rule let it through? Never what is high, and a question is nothing until somebody answers it."""
+    known = KINDS.get(kind)
+    return known is not None and known.tier is not Tier.HIGH and not known.is_question
+
+
+def ruling(asked: Asked, *, at_least: str = Tier.READ, at: datetime | None = None) -> Verdict:
+    """What the policy in force says now. Call it outside a transaction."""
+    number, text = PolicyVersion.in_force()
+    return verdict(read_rules(text), asked, at_least=at_least, at=at or clock.now(), version=number)
+
+
+def verdict(
+    rules: tuple[Rule, ...], asked: Asked, *, at_least: str = Tier.READ, at: datetime, version: int = 0
+) -> Verdict:
+    return judge(
+        rules,
+        asked.facts,
+        at=at,
+        usual=usual(asked.kind),
+        may_lower=may_lower(asked.kind),
+        at_least=at_least,
+        anyone=roles.REVIEWER,
+        version=version,
     )
 
 
-def may_review(user: "User", ruling: Verdict) -> bool:
-    """Does `user` hold, now, a role that the policy names? A superuser holds none by that."""
-    return user.is_active and bool(roles.roles_of(user) & set(ruling.reviewers))
+def ruling_of(action: Action, *, at_least: str = Tier.READ) -> Verdict:
+    """The same for a row as it is now, never below its own tier, and with everybody it was found to need before.
+
+    A loosened policy changes nothing for what waits already."""
+    floor = stricter(action.tier, at_least)
+    try:
+        found = ruling(Asked.of(action), at_least=floor)
+    except UNREADABLE:
+        found = replace(unreadable(), version=PolicyVersion.newest())
+    return replace(joined(found, action), about=about(action))
+
+
+def unreadable() -> Verdict:
+    """Somebody wrote something into the row that is no action: no rule can read it."""
+    return Verdict(Tier.HIGH, 1, (), (roles.REVIEWER,), True)
+
+
+def asked_of(action: Action) -> Verdict:
+    """Whom the row itself names, where no rule may be asked any more (inside a transaction)."""
+    found = Verdict(Tier(action.tier), action.needed, (), (roles.REVIEWER,), action.is_strict)
+    return joined(found, action)
+
+
+def joined(found: Verdict, action: Action) -> Verdict:
+    """`found` together with what the row says already: people, groups and four eyes are only ever added."""
+    if not found.tier.waits:
+        return found
+    groups = merged([*map(Group.of, action.groups), *found.groups])
+    named = dict.fromkeys(name for group in groups for name in group.names)
+    spoken = {said.rule for said in found.reasons}
+    before = [Reason(**said) for said in action.ruled_by if said["rule"] not in spoken]
+    return replace(
+        found,
+        groups=groups,
+        reviewers=tuple(named) or found.reviewers,
+        needed=max(action.needed, found.needed, sum(group.quorum for group in groups)),
+        four_eyes=found.four_eyes or action.four_eyes,
+        name=action.policy if found.name == DEFAULT else found.name,
+        reasons=(*found.reasons, *before),
+    )
+
+
+def about(action: Action) -> tuple[int, str, str]:
+    return action.revision, action.digest, action.tier
+
+
+def check_current(found: Verdict, action: Action | None = None) -> None:
+    """Inside the transaction, the gate and the row held: raises PolicyMoved for a verdict about what was before."""
+    if found.version != PolicyVersion.newest() or (action is not None and found.about != about(action)):
+        raise PolicyMoved
+
+
+def again_when_moved(door: Callable[P, R]) -> Callable[P, R]:
+    """Roll back and compute again when the policy, or the row, changed between verdict and transaction."""
+
+    @functools.wraps(door)
+    def tried(*args: P.args, **kwargs: P.kwargs) -> R:
+        for _ in range(TRIES):
+            try:
+                return door(*args, **kwargs)
+            except PolicyMoved:
+                continue
+        return door(*args, **kwargs)
+
+    return tried
+
+
+# People
+
+
+def names_of(user: User) -> frozenset[str]:
+    """Roles and teams that an active person holds now; a superuser holds none by that."""
+    return frozenset(user.groups.values_list("name", flat=True)) if user.is_active else frozenset()
+
+
+def may_review(user: User, found: Verdict) -> bool:
+    """Does `user` hold, now, a role or a team that the policy names? Nobody holds one without members."""
+    return bool(names_of(user) & set(found.reviewers))
+
+
+def barred(action: Action, found: Verdict) -> frozenset[int]:
+    """Whose yes does not count: with four eyes nobody's who is behind the request; else people decide at the click."""
+    if not found.four_eyes:
+        return frozenset()
+    return frozenset([*action.requester_chain, *chain_added(action, found)])
+
+
+def chain_added(action: Action, found: Verdict) -> list[int]:
+    """Who joins the requester chain because the policy came to want four eyes after it was asked for."""
+    if not found.four_eyes or action.is_strict or action.run is None:
+        return []
+    people = requesters.chain(action.run, four_eyes=True)
+    return [person for person in people if person not in action.requester_chain]
+
+
+def counted(action: Action, found: Verdict) -> Tally:
+    """How many of the people who said yes to this revision count, by what they held when they said it."""
+    out = barred(action, found)
+    said: QuerySet[Decision] = action.decisions.filter(verdict="approve", revision=action.revision)
+    people = {row.by_id: held_by(row) for row in said.select_related("by").order_by("pk") if row.by_id not in out}
+    able = [names for names in people.values() if names & set(found.reviewers)]
+    return tally(found.groups, found.needed, able)
+
+
+def held_by(said: Decision) -> frozenset[str]:
+    return frozenset(said.held) if said.held is not None else names_of(said.by)
+
+
+def at_least_asked(found: Verdict) -> Verdict:
+    """The same where a person looks at it, whatever its tier."""
+    if found.tier.waits:
+        return found
+    return replace(found, tier=Tier.MEDIUM, needed=1, reviewers=(roles.REVIEWER,), allowed_by="")
+
+
+def written(found: Verdict) -> dict[str, Any]:
+    """The fields of an action that say what the policy wants for it."""
+    return {
+        "tier": found.tier,
+        "policy": found.name,
+        "policy_version": found.version,
+        "needed": found.needed,
+        "groups": [group.told() for group in found.groups],
+        "four_eyes": found.four_eyes,
+        "allowed_by": found.allowed_by,
+        "ruled_by": [said.told() for said in found.reasons],
+    }

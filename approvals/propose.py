@@ -16,9 +16,10 @@ from approvals.errors import Drifted, KeyTaken, NotValid, Rejected
 from approvals.frozen import envelope, readable, storable
 from approvals.models import Act, Action, Connection
 from approvals.models.action import Status
-from approvals.settle import lock, settle, show
+from approvals.rules import Verdict
+from approvals.settle import DENIED, forbid, lock, settle, show
 from approvals.tiers import Tier
-from project.lib import crypto, spans
+from project.lib import clock, crypto, spans
 from triggers.durable import Durable
 from triggers.errors import Permanent
 from triggers.models import Audit, Run
@@ -81,6 +82,12 @@ class Wish:
             arguments=self.arguments,
         )
 
+    def asked(self, run: Run, step: str) -> policy.Asked:
+        """What rules read of it."""
+        slug = self.connection.slug if self.connection else ""
+        key = self.key or implicit_key(run, step)
+        return policy.Asked(self.kind.name, self.arguments, slug, key, self.kind.headline(self.typed), run, None)
+
     def is_that_of(self, action: Action) -> bool:
         """Was `action` proposed with these arguments? Versions of code and credentials do not count."""
         return self.freeze(action)[1] == action.proposal_digest
@@ -131,17 +138,20 @@ def how_long(expires: timedelta | float | None) -> timedelta:
 # Which action an act stands for
 
 
+@policy.again_when_moved
 def stand_for(run: Durable, step: str, wish: Wish) -> Act:
     """The act's row, with its action. A replay finds its own; an equal act of another run is joined.
 
     Raises KeyTaken, Drifted, Rejected (`asked_enough`)."""
+    ruling = ruling_on(run.row, step, wish)
 
     def stand(now: datetime) -> tuple[Act, str]:
+        policy.check_current(ruling)
         own, drift = Act.objects.filter(run=run.row, name=step).select_related("action").first(), ""
         if own is None:
-            own, drift = first_time(run.row, step, wish, now)
+            own, drift = first_time(run.row, step, wish, now, ruling)
         elif own.digest != wish.freeze(own.action)[1]:
-            own, drift = asked_otherwise(run.row, own, wish, now)
+            own, drift = asked_otherwise(run.row, own, wish, now, ruling)
         if drift:
             Act.objects.filter(pk=own.pk).update(drift=wish.freeze()[1], drifted_at=now)
         return own, drift
@@ -152,9 +162,9 @@ def stand_for(run: Durable, step: str, wish: Wish) -> Act:
     return own
 
 
-def first_time(run: Run, step: str, wish: Wish, now: datetime) -> tuple[Act, str]:
+def first_time(run: Run, step: str, wish: Wish, now: datetime, ruling: Verdict) -> tuple[Act, str]:
     """Join the holder of the key, or become it; the loser of a race joins."""
-    key = wish.key or f"R-{run.origin_id}/{step}"
+    key = wish.key or implicit_key(run, step)
     for _ in range(5):
         holder = holder_of(wish, key)
         if holder is not None:
@@ -163,12 +173,16 @@ def first_time(run: Run, step: str, wish: Wish, now: datetime) -> tuple[Act, str
                 return taken
         try:
             with transaction.atomic():
-                action = insert(run, step, wish, key, now)
+                action = insert(run, step, wish, key, now, ruling)
         except IntegrityError:
             continue  # somebody proposed the same effect in this very moment
         spans.moment(f"propose {action.kind}", action=action.pk, tier=str(action.tier))
         return stand(run, step, action), ""
     raise KeyTaken(f"the key {key!r} is being proposed by somebody else again and again")
+
+
+def implicit_key(run: Run, step: str) -> str:
+    return f"R-{run.origin_id}/{step}"
 
 
 def holder_of(wish: Wish, key: str) -> Action | None:
@@ -202,12 +216,12 @@ def check_may_repeat(run: Run, holder: Action) -> None:
     """On high a second effect is asked for by somebody who may review and did not ask for the first."""
     if holder.tier != Tier.HIGH:
         return
-    person, ruling = run.requester, policy.verdict(holder.kind, at_least=Tier.HIGH)
-    if person is None or holder.asked_by(person) or not policy.may_review(person, ruling):
+    person = run.requester
+    if person is None or holder.asked_by(person) or not policy.may_review(person, policy.asked_of(holder)):
         raise KeyTaken(f"A-{holder.pk} is high: only a reviewer who did not ask for it may have it sent again")
 
 
-def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime) -> tuple[Act, str]:
+def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime, ruling: Verdict) -> tuple[Act, str]:
     """A replay asks for something else: a person is asked. After *continue* what is done stays, the rest is new."""
     action = lock(own.action_id)
     if not (own.drift == wish.freeze()[1] and continued(run, own)):
@@ -215,7 +229,7 @@ def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime) -> tuple[Act,
     if action.status in OPEN and action.run_id == run.pk:
         settle(action, "supersede", now, reason_code="asked_otherwise")
         own.delete()
-        return first_time(run, own.name, wish, now)
+        return first_time(run, own.name, wish, now, ruling)
     return own, ""
 
 
@@ -227,7 +241,7 @@ def continued(run: Run, own: Act) -> bool:
 
 def stand(run: Run, step: str, action: Action) -> Act:
     """Write down which action this act is; whoever is behind a joining run has asked for it too."""
-    people = requesters.chain(run, four_eyes=action.tier == Tier.HIGH)
+    people = requesters.chain(run, four_eyes=action.is_strict)
     added = [person for person in people if person not in action.requester_chain]
     if added and action.status == Status.AWAITING:
         Action.objects.filter(pk=action.pk).update(requester_chain=[*action.requester_chain, *added])
@@ -237,20 +251,19 @@ def stand(run: Run, step: str, action: Action) -> Act:
 # A new row
 
 
-def insert(run: Run, step: str, wish: Wish, key: str, now: datetime) -> Action:
+def insert(run: Run, step: str, wish: Wish, key: str, now: datetime, ruling: Verdict) -> Action:
     before = Action.objects.filter(kind=wish.kind.name, connection=wish.connection, key=key)
     refuse_nagging(before, key, now)
-    ruling = policy.verdict(wish.kind.name, at_least=budget_tier(run, wish, now))
     text, digest = wish.freeze()
     hold = take_back_for(wish.kind, ruling.tier)
-    expires_at = now + wish.expires
+    expires_at = now + (min(wish.expires, timedelta(seconds=ruling.expires)) if ruling.expires else wish.expires)
     people = requesters.chain(run, four_eyes=ruling.four_eyes)
     waits = ruling.tier.waits
     action = Action.objects.create(
         kind=wish.kind.name,
         kind_version=wish.kind.version,
-        tier=ruling.tier,
-        status=Status.AWAITING if waits else Status.APPROVED,
+        **policy.written(ruling),
+        status=Status.AWAITING if waits or ruling.denied_by else Status.APPROVED,
         title=wish.kind.headline(wish.typed),
         canonical=text,
         sealed_arguments=crypto.seal(wish.hidden),
@@ -271,33 +284,38 @@ def insert(run: Run, step: str, wish: Wish, key: str, now: datetime) -> Action:
         origin_run=run.origin_id,
         requested_by_id=people[0] if people else None,
         requester_chain=people,
-        policy=ruling.name,
-        policy_version=ruling.version,
-        needed=ruling.needed,
         take_back_for=int(hold.total_seconds()),
         created_at=now,
         expires_at=expires_at,
         not_before=None if waits else now + hold,
         execute_by=None if waits else expires_at,
     )
-    Audit.write("propose", action, by=run.requester, tier=action.tier, digest=digest)
+    Audit.write("propose", action, by=run.requester, tier=action.tier, digest=digest, policy=ruling.version)
+    if ruling.denied_by:
+        forbid(action, ruling.denied_by, now)
     show(action)
     return action
 
 
 def refuse_nagging(before: QuerySet[Action], key: str, now: datetime) -> None:
-    """Three times no within a day is a no."""
-    rejected = before.filter(status=Status.REJECTED, settled_at__gt=now - timedelta(days=1)).count()
+    """Three times no of people within a day is a no."""
+    said_no = before.filter(status=Status.REJECTED, settled_at__gt=now - timedelta(days=1))
+    rejected = said_no.exclude(reason_code=DENIED).count()
     if rejected >= ENOUGH:
         raise Rejected(f"{key}: people said no {rejected} times within a day (asked_enough)")
 
 
-def budget_tier(run: Run, wish: Wish, now: datetime) -> Tier:
-    """Beyond the hourly budget what is low waits for a person."""
-    if wish.kind.tier is not Tier.LOW:
-        return wish.kind.tier
-    hour = Action.objects.filter(kind=wish.kind.name, run__handler=run.handler, created_at__gt=now - timedelta(hours=1))
-    return Tier.MEDIUM if hour.filter(tier=Tier.LOW).count() >= BUDGET else Tier.LOW
+def ruling_on(run: Run, step: str, wish: Wish) -> Verdict:
+    """What the policy says of it; beyond the hourly budget what is low waits for a person. Call it before BEGIN."""
+    asked = wish.asked(run, step)
+    found = policy.ruling(asked)
+    return policy.ruling(asked, at_least=Tier.MEDIUM) if found.tier is Tier.LOW and is_over_budget(run, wish) else found
+
+
+def is_over_budget(run: Run, wish: Wish) -> bool:
+    hour = clock.now() - timedelta(hours=1)
+    done = Action.objects.filter(kind=wish.kind.name, run__handler=run.handler, created_at__gt=hour, tier=Tier.LOW)
+    return done.count() >= BUDGET
 
 
 def take_back_for(kind: kinds.Kind, tier: Tier) -> timedelta:

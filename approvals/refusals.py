@@ -20,6 +20,7 @@ from approvals.kinds import KINDS
 from approvals.models import Action
 from approvals.models.action import Status
 from approvals.questions import check_answer
+from approvals.rules import Verdict
 from approvals.tiers import Tier
 from project.lib.text import is_storable
 from project.people import roles
@@ -29,21 +30,22 @@ LONGEST_REASON = 2000  # characters
 VERDICTS = ("approve", "reject")
 
 
-def check_person(action: Action, by: User, ruling: policy.Verdict, verdict: str) -> None:
+def check_person(action: Action, by: User, ruling: Verdict, verdict: str) -> None:
     if not policy.may_review(by, ruling):
         raise NotReviewer
-    if not action.asked_by(by) or verdict == "reject":  # who asked may always say no to it
+    asked = action.asked_by(by) or by.pk in policy.chain_added(action, ruling)
+    if not asked or verdict == "reject":  # who asked may always say no to it
         return
     if is_question(action):  # an answer grants nothing, and who rang often knows it
         return
-    if action.tier == Tier.HIGH:
-        deed = "asked for" if by.pk in action.requester_chain else "edited"
+    if ruling.four_eyes:
+        deed = "edited" if action.edited_by(by) and by.pk not in action.requester_chain else "asked for"
         raise SelfApproval(f"You {deed} this, so it needs a second person. Invite one under Settings.")
     if others_may_review(by, ruling):
         raise SelfApproval
 
 
-def others_may_review(by: User, ruling: policy.Verdict) -> bool:
+def others_may_review(by: User, ruling: Verdict) -> bool:
     """Is there another active person in a role that may decide? A viewer hired second must not lock the desk."""
     return User.objects.filter(is_active=True, groups__name__in=ruling.reviewers).exclude(pk=by.pk).exists()
 
@@ -104,12 +106,12 @@ def check_answered(action: Action, verdict: str, arguments: dict[str, Any] | Non
         check_answer(KINDS[action.kind].asked(action.arguments), answer)
 
 
-def check_may_settle(action: Action, by: User, proof: Callable[[], bool]) -> None:
+def check_may_settle(action: Action, by: User, ruling: Verdict, proof: Callable[[], bool]) -> None:
     if action.tier != Tier.HIGH:
         if not roles.can(by, "operate"):
             raise NotReviewer("Only an operator may settle this.")
         return
-    if not policy.may_review(by, policy.verdict(action.kind, at_least=action.tier)):
+    if not policy.may_review(by, ruling):
         raise NotReviewer
     if action.asked_by(by):
         raise SelfApproval

@@ -129,7 +129,6 @@ def judge(
     at_least: str,
     anyone: str,
     version: int = 0,
-    about: tuple[int, str, str] | None = None,
 ) -> Verdict:
     """Ask every rule; deny beats require beats allow, the highest tier and the shortest time win, every group counts.
 
@@ -140,12 +139,12 @@ def judge(
     broken = [rule for rule, said in heard if said.error]
     denying, asking = ([rule for rule in plain if rule.effect == effect] for effect in (DENY, REQUIRE))
     allowing = [rule for rule in plain if rule.effect == ALLOW]
-    lowered = bool(allowing) and may_lower and not (denying or asking or broken)
-    tier = stricter(Tier.LOW if lowered and usual.waits else usual, at_least, *map(tier_of, asking))
-    tier = Tier.HIGH if broken else tier
+    lowered = bool(allowing) and may_lower and usual.waits and not (denying or asking or broken)
+    tier = stricter(Tier.LOW if lowered else usual, at_least, *map(tier_of, asking), *(Tier.HIGH for _ in broken))
+    let = allowing[:1] if lowered and not tier.waits else []
     groups = merged(Group(rule.reviewers, rule.quorum or 1) for rule in asking if rule.reviewers) if tier.waits else ()
     least = max([1, *(rule.quorum for rule in asking if not rule.reviewers)])
-    first = next(iter([*denying, *broken, *sorted(asking, key=lambda rule: -tier_of(rule).rank), *allowing]), None)
+    first = next(iter([*denying, *broken, *sorted(asking, key=lambda rule: -tier_of(rule).rank), *let]), None)
     named = dict.fromkeys(name for group in groups for name in group.names)
     return Verdict(
         tier=tier,
@@ -153,14 +152,13 @@ def judge(
         groups=groups,
         reviewers=(tuple(named) or (anyone,)) if tier.waits else (),
         four_eyes=tier is Tier.HIGH or any(rule.four_eyes for rule in asking),
-        name=first.slug if first and (lowered or first.effect != ALLOW) else DEFAULT,
+        name=first.slug if first else DEFAULT,
         version=version,
         denied_by=denying[0].slug if denying else "",
-        allowed_by=allowing[0].slug if lowered and not tier.waits else "",
-        reasons=tuple(said for _, said in heard),
+        allowed_by=let[0].slug if let else "",
+        reasons=tuple(said for rule, said in heard if rule.effect != ALLOW or said.error or rule in let),
         expires=min([rule.expires for rule in asking if rule.expires], default=0),
         windows=tuple((rule.zone, rule.windows) for rule in plain if rule.windows),
-        about=about,
     )
 
 

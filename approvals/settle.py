@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 SOURCE = "/approvals"
+DENIED = "policy_denied"
 
 
 def settle(action: Action, verb: str, now: datetime, *, by: "User | None" = None, **fields: Any) -> None:
@@ -30,6 +31,12 @@ def settle(action: Action, verb: str, now: datetime, *, by: "User | None" = None
         say(action, "settled")
     Audit.write(verb, action, by=by, status=action.status, reason=action.reason_code)
     show(action)
+
+
+def forbid(action: Action, rule: str, now: datetime, **fields: Any) -> None:
+    """A rule of the policy denies it: it ends rejected at once, and nobody is asked."""
+    error = {"type": "DeniedByRule", "message": f"the rule `{rule}` of the policy forbids it"}
+    settle(action, "reject", now, reason_code=DENIED, error=error, **fields)
 
 
 def reopen(action: Action, *, by: "User | None", expires_at: datetime, why: str, **fields: Any) -> None:

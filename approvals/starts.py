@@ -5,11 +5,15 @@ from enum import StrEnum
 
 from approvals import policy
 from approvals.models import Action
-from approvals.settle import reopen, settle
+from approvals.rules import Verdict
+from approvals.settle import forbid, reopen, settle
 from approvals.tiers import Tier
+from approvals.windows import next_opening
 from project.lib import canonical
 from triggers.models import Switch
 
+EXECUTE_WITHIN = timedelta(hours=1)  # of the last yes, or of the opening of its change window
+LOOK_AGAIN = timedelta(days=1)  # at a change window that does not open within two weeks
 ASK_AGAIN_FOR = timedelta(days=1)  # people's time after the desk itself had to ask again
 
 
@@ -19,10 +23,11 @@ class Obstacle(StrEnum):
     OVER = "the time in which it may be carried out is over"
     PAUSED = "it is paused by a switch"
     CHANGED = "it is no longer what was approved"
+    SHUT = "its change window is not open"
     STRICTER = "the policy has become stricter"
 
 
-def obstacle(action: Action, now: datetime) -> Obstacle | None:
+def obstacle(action: Action, now: datetime, ruling: Verdict) -> Obstacle | None:
     """What is in the way, or None."""
     if action.execute_by is None or action.execute_by <= now:
         return Obstacle.OVER
@@ -30,7 +35,9 @@ def obstacle(action: Action, now: datetime) -> Obstacle | None:
         return Obstacle.PAUSED
     if not is_what_was_shown(action):
         return Obstacle.CHANGED
-    return Obstacle.STRICTER if is_stricter(action) else None
+    if is_stricter(action, ruling):
+        return Obstacle.STRICTER
+    return None if next_opening(ruling.windows, now) == now else Obstacle.SHUT
 
 
 def held_back(action: Action) -> bool:
@@ -55,13 +62,19 @@ def connection_is_same(action: Action) -> bool:
     return action.connection is None or action.connection.version == action.connection_version
 
 
-def is_stricter(action: Action) -> bool:
-    """Would the policy in force ask more people, or a riskier tier, than have nodded?"""
-    ruling = policy.verdict(action.kind, at_least=action.tier)
-    return ruling.tier.rank > Tier(action.tier).rank or ruling.needed > action.given
+def is_stricter(action: Action, ruling: Verdict) -> bool:
+    """Would the policy in force ask more people, others, or a riskier tier, than have nodded; or forbid it?"""
+    if ruling.denied_by or ruling.tier.rank > Tier(action.tier).rank:
+        return True
+    return ruling.tier.waits and policy.counted(action, ruling).given < ruling.needed
 
 
-def ask_again(action: Action, now: datetime, why: Obstacle) -> None:
+def opens_at(ruling: Verdict, now: datetime) -> datetime:
+    """When its change window opens; looked at again tomorrow when it does not within two weeks."""
+    return next_opening(ruling.windows, now) or now + LOOK_AGAIN
+
+
+def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Verdict) -> None:
     """What was approved is not what would run, or no longer enough: people look at what is there now."""
     try:
         envelope = action.envelope
@@ -70,7 +83,7 @@ def ask_again(action: Action, now: datetime, why: Obstacle) -> None:
         return
     envelope["connection_version"] = action.connection.version if action.connection else 0
     text = canonical.text(envelope)
-    ruling = policy.verdict(action.kind, at_least=max_tier(action))
+    asked = policy.at_least_asked(ruling)  # a low action that somebody changed no longer runs by itself
     reopen(
         action,
         by=None,
@@ -79,12 +92,9 @@ def ask_again(action: Action, now: datetime, why: Obstacle) -> None:
         canonical=text,
         digest=canonical.digest_of_text(text),
         connection_version=envelope["connection_version"],
-        tier=ruling.tier,
-        needed=max(action.needed, ruling.needed),
+        requester_chain=[*action.requester_chain, *policy.chain_added(action, asked)],
         reason_code="changed_after_approval" if why is Obstacle.CHANGED else "policy_stricter",
+        **policy.written(asked),
     )
-
-
-def max_tier(action: Action) -> str:
-    """A low action that somebody changed is no longer one that runs by itself."""
-    return action.tier if Tier(action.tier).waits else Tier.MEDIUM
+    if ruling.denied_by:
+        forbid(action, ruling.denied_by, now)
