@@ -82,12 +82,6 @@ class Wish:
             arguments=self.arguments,
         )
 
-    def asked(self, run: Run, step: str) -> policy.Asked:
-        """What rules read of it."""
-        slug = self.connection.slug if self.connection else ""
-        key = self.key or implicit_key(run, step)
-        return policy.Asked(self.kind.name, self.arguments, slug, key, self.kind.headline(self.typed), run, None)
-
     def is_that_of(self, action: Action) -> bool:
         """Was `action` proposed with these arguments? Versions of code and credentials do not count."""
         return self.freeze(action)[1] == action.proposal_digest
@@ -173,7 +167,7 @@ def first_time(run: Run, step: str, wish: Wish, now: datetime, ruling: Verdict) 
                 return taken
         try:
             with transaction.atomic():
-                action = insert(run, step, wish, key, now, ruling)
+                action = insert(run, step, wish, key, now, ruling=ruling)
         except IntegrityError:
             continue  # somebody proposed the same effect in this very moment
         spans.moment(f"propose {action.kind}", action=action.pk, tier=str(action.tier))
@@ -251,7 +245,7 @@ def stand(run: Run, step: str, action: Action) -> Act:
 # A new row
 
 
-def insert(run: Run, step: str, wish: Wish, key: str, now: datetime, ruling: Verdict) -> Action:
+def insert(run: Run, step: str, wish: Wish, key: str, now: datetime, *, ruling: Verdict) -> Action:
     before = Action.objects.filter(kind=wish.kind.name, connection=wish.connection, key=key)
     refuse_nagging(before, key, now)
     text, digest = wish.freeze()
@@ -307,7 +301,8 @@ def refuse_nagging(before: QuerySet[Action], key: str, now: datetime) -> None:
 
 def ruling_on(run: Run, step: str, wish: Wish) -> Verdict:
     """What the policy says of it; beyond the hourly budget what is low waits for a person. Call it before BEGIN."""
-    asked = wish.asked(run, step)
+    slug, key = wish.connection.slug if wish.connection else "", wish.key or implicit_key(run, step)
+    asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.kind.headline(wish.typed), run, None)
     found = policy.ruling(asked)
     return policy.ruling(asked, at_least=Tier.MEDIUM) if found.tier is Tier.LOW and is_over_budget(run, wish) else found
 

@@ -50,11 +50,6 @@ class Rule:
     order: int = 0
 
     @property
-    def asks_for_high(self) -> bool:
-        """Is to take it away, or to change it, a loosening of what is high?"""
-        return self.effect == DENY or (self.effect == REQUIRE and self.tier == Tier.HIGH)
-
-    @property
     def paths(self) -> tuple[Path, ...]:
         return tuple(tuple(path) for path in self.plan["paths"])
 

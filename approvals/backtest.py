@@ -1,0 +1,105 @@
+"""A draft of the policy tried on what was asked for lately: what would have waited, and what no longer would."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from approvals import policy
+from approvals.models import Action
+from approvals.rules import Rule, Verdict
+from approvals.tiers import Tier
+from project.lib import clock
+
+BACK = timedelta(days=30)
+MOST = 2000  # newest actions that are looked at
+PATIENCE = 8.0  # seconds
+SHOWN = 50  # rows of each list
+LARGE = 256 * 1024  # bytes; larger texts are not tried
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One action that would have gone otherwise."""
+
+    action: Action
+    before: Verdict
+    after: Verdict
+
+
+@dataclass(slots=True)
+class Backtest:
+    """What a draft would have done. The lists hold the newest; the numbers count all that were looked at."""
+
+    looked_at: int = 0
+    all_of_them: bool = True  # False: there were more than could be looked at
+    untold: int = 0  # actions whose payload is gone, so that nobody can tell
+    more: int = 0  # would have waited for people
+    fewer: int = 0  # would not have waited
+    denied: int = 0  # would have been denied
+    stricter: int = 0  # waited, and would have needed more or other people
+    less_than_high: list[int] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+    @property
+    def differs(self) -> int:
+        return self.more + self.fewer + self.denied + self.stricter
+
+    def add(self, change: Change) -> None:
+        was, would = change.before, change.after
+        if (weight(was), was.groups, was.needed) == (weight(would), would.groups, would.needed):
+            return
+        self.denied += bool(would.denied_by) and not was.denied_by
+        self.more += would.waits and not was.tier.waits
+        self.fewer += was.waits and not would.tier.waits
+        self.stricter += was.waits and would.waits and is_harder(was, would)
+        if weight(was) >= Tier.HIGH.rank and weight(would) < Tier.HIGH.rank:
+            self.less_than_high.append(change.action.pk)
+        if len(self.changes) < SHOWN:
+            self.changes.append(change)
+
+
+def weight(found: Verdict) -> int:
+    """How strict it is; what is denied is stricter than high."""
+    return len(Tier) if found.denied_by else found.tier.rank
+
+
+def is_harder(was: Verdict, would: Verdict) -> bool:
+    return (would.tier.rank, would.needed) > (was.tier.rank, was.needed) or was.groups != would.groups
+
+
+def compare(before: Sequence[Rule], after: Sequence[Rule]) -> Backtest:
+    """Ask both policies about every action of the last 30 days, as each was proposed; bounded in number and time."""
+    found, until = Backtest(), time.monotonic() + PATIENCE
+    since = clock.now() - BACK
+    rows = Action.objects.filter(created_at__gte=since).order_by("-pk")
+    asked = rows.select_related("connection", "run", "run__event", "run__trigger").defer(
+        "evidence", "result_json", "error", "run__result_json", "run__data_json", "run__error"
+    )
+    both = (tuple(before), tuple(after))
+    for action in asked[: MOST + 1].iterator(chunk_size=100):
+        if found.looked_at == MOST or time.monotonic() > until:
+            found.all_of_them = False
+            break
+        found.looked_at += 1
+        pair = [told(rules, action) for rules in both]
+        if pair[0] is None or pair[1] is None:
+            found.untold += 1
+        else:
+            found.add(Change(action, pair[0], pair[1]))
+    return found
+
+
+def told(rules: tuple[Rule, ...], action: Action) -> Verdict | None:
+    """What these rules say of it; None when they read what is gone."""
+    reads = {path[0] for rule in rules for path in rule.paths}
+    pruned = action.run is not None and action.run.event.pruned_at is not None
+    if (pruned and "event" in reads) or len(action.canonical) > LARGE:
+        return None
+    try:
+        asked = policy.Asked.of(action)
+    except policy.UNREADABLE:
+        return None
+    return policy.verdict(rules, asked, at=action.created_at)
