@@ -26,8 +26,8 @@ RETRY = 2.0  # seconds before Valkey is asked again after a failure
 FLOOR = 10.0  # seconds: without Valkey pages are told to load again this often
 NOT_SIGNED_IN, NO_SUCH_TOPIC = 4401, 4403
 PAGES = ("approvals", "actions", "runs", "events", "dead_letters", "practice", "home")
-TOPICS = frozenset((*PAGES, "triggers", "sources", "connections"))
-KINDS = frozenset(("run", "action", "event", "dead_letter", "trigger", "source"))
+TOPICS = frozenset((*PAGES, "triggers", "sources", "connections", "bulk"))
+KINDS = frozenset(("run", "action", "event", "dead_letter", "trigger", "source", "bulk"))
 MOST_TOPICS = 50
 
 
@@ -113,6 +113,10 @@ class Live(AsyncJsonWebsocketConsumer):
         reader().leave(self)
         if self.pulse:
             self.pulse.cancel()
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **more: Any) -> None:
+        """A frame without text (bytes, or nothing at all) asks for no topic either."""
+        await super().receive(text_data or "null", **more)
 
     async def receive_json(self, content: Any, **_: Any) -> None:
         """`{"topics": [...], "since": seq}`: what to hear of from now on, and what was heard last."""

@@ -183,8 +183,24 @@ def read_body(body: bytes, content_type: str) -> Reading:
         raise BadDelivery("multipart bodies are not taken here.", code="unsupported_media_type", http=415)
     if kind == "application/x-www-form-urlencoded":
         return read_form(body)
-    if kind in ("", "application/json", "text/json") or kind.endswith("+json"):
+    if kind in ("application/json", "text/json") or kind.endswith("+json"):
         return read_json(body, charset)
-    if kind == "text/plain" and body.removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
+    if "/" not in kind:  # nothing was said, or nothing that means anything
+        return guess(body, charset)
+    if kind == "text/plain" and looks_like_json(body):
         return read_json(body, charset)
     return read_text(body, charset)
+
+
+def guess(body: bytes, charset: str) -> Reading:
+    """A body of which nobody said what it is: JSON if it looks like it or is it, else the text it is."""
+    if looks_like_json(body):
+        return read_json(body, charset)
+    try:
+        return read_json(body, charset)
+    except BadDelivery:
+        return read_text(body, charset)
+
+
+def looks_like_json(body: bytes) -> bool:
+    return body.removeprefix(BOM).lstrip()[:1] in (b"{", b"[")

@@ -114,11 +114,30 @@ async def test_a_topic_that_is_none_closes_the_socket(topics, signed_in):
     assert await socket.closed() == live.NO_SUCH_TOPIC
 
 
-async def test_what_is_no_json_closes_the_socket(signed_in):
+@pytest.mark.parametrize(
+    "frame", [{"text": "{"}, {"bytes": b"\x00\xff"}, {"text": ""}, {"text": '{"type": "group_add"}'}, {"text": "7"}]
+)
+async def test_a_frame_that_asks_for_nothing_closes_the_socket(frame, signed_in):
+    """WS-05."""
     socket = tab(signed_in)
     await socket.connect()
-    await socket.say("{")
+    await socket.send_input({"type": "websocket.receive", **frame})
     assert await socket.closed() == live.NO_SUCH_TOPIC
+
+
+async def test_a_tab_that_is_gone_is_forgotten(bus, signed_in):
+    """WS-04: also one that was cut off in the middle of a sentence."""
+    for number in range(20):
+        socket = tab(signed_in)
+        await socket.connect()
+        await socket.say({"topics": ["runs"], "since": None})
+        await socket.heard("ping")
+        if number % 2:
+            await socket.leave()
+        else:
+            await socket.send_input({"type": "websocket.disconnect", "code": 1006})
+            await socket.wait(5)
+    assert [each.sockets for each in live.readers.values()] == [set()]
 
 
 async def test_nobody_listens_without_signing_in(transactional_db):

@@ -95,7 +95,7 @@ def delivery(source: Source, scheme: Mapping[str, Any], body: bytes, headers: di
         type=type_of(source, scheme, headers, data),
         subject=made_storable(subject)[:512] if isinstance(subject, str) else "",
         time=own_time(scheme, data),
-        datacontenttype=headers.get("content-type", "")[:200],
+        datacontenttype=type_of_data(headers.get("content-type", ""), body, data)[:200],
         raw=body,
         data_json=reading.text,
         parsed=data if reading.text is None else UNREAD,
@@ -104,6 +104,11 @@ def delivery(source: Source, scheme: Mapping[str, Any], body: bytes, headers: di
     )
     arrival.keys = keys_of(source, scheme, number, body, arrival, headers)
     return arrival
+
+
+def type_of_data(said: str, body: bytes, data: Any) -> str:
+    """What the sender said of its body; a text of which it said nothing is plain text."""
+    return said or ("text/plain" if isinstance(data, str) and not body.lstrip().startswith(b'"') else "")
 
 
 def told(rule: Mapping[str, Any] | None, headers: Mapping[str, str], data: Any) -> str:
