@@ -185,6 +185,13 @@ class NotEnded(TriggerProblem):
     http = 409
 
 
+class NotBlocked(TriggerProblem):
+    """This run is not blocked: nothing is to be chosen."""
+
+    code = "not_blocked"
+    http = 409
+
+
 class Stale(TriggerProblem):
     """Somebody changed this while you had it open; load it again."""
 
@@ -197,13 +204,6 @@ class QueueFull(TriggerProblem):
 
     code = "queue_full"
     http = 503
-
-
-class TriggerFull(QueueFull):
-    """The queue of a trigger is full; send it again later."""
-
-    def __init__(self, *, trigger: str) -> None:
-        super().__init__(trigger=trigger, retry_after=5)
 
 
 class TriggerFull(QueueFull):

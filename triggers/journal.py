@@ -118,7 +118,7 @@ class Journal(History):
         return self.record(name, kind, text, now=now, given=given, error=error, attempt=attempt, **times)
 
     def record(self, name: str, kind: str, text: str, *, now: datetime, given: Input = NOTHING, **facts: Any) -> Step:
-        """The same with the result as JSON (none of a failure); over 64 KiB it becomes a blob in the same transaction."""
+        """The same with the result as JSON, none of a failure; over 64 KiB it becomes a blob in this transaction."""
         if kept := self.kept(name):
             return kept
         size = size_of(text)

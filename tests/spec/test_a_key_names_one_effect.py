@@ -19,6 +19,7 @@ from tests.handlers import work
 from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
 from triggers import redrive
 from triggers.models import DeadLetter, Run
+from triggers.unblock import unblock
 
 pytestmark = pytest.mark.django_db
 
@@ -158,7 +159,7 @@ class TestWithoutAKey:
         again = redrive.rerun(now_of(run), by=owner, data={"cups": 3, "key": None})
         settle()
         assert (now_of(again).status, len(shop.sent)) == ("blocked", 1)
-        redrive.unblock(now_of(again), by=owner, choice="continue")
+        unblock(now_of(again), by=owner, choice="continue")
         settle()
         assert now_of(again).result["cups"] == 2, "the first result is kept"
         assert len(shop.sent) == 1
@@ -254,7 +255,7 @@ class TestReplays:
             Run.objects.filter(pk=run.pk).update(status="queued", due_at=clock.now())
             settle()
             assert (now_of(run).status, Action.objects.get().arguments["cups"]) == ("blocked", 2)
-            redrive.unblock(now_of(run), by=owner, choice="continue")
+            unblock(now_of(run), by=owner, choice="continue")
             settle()
             assert Action.objects.get(status="awaiting").arguments["cups"] == 3
             assert Action.objects.filter(status="superseded").count() == 1

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -14,9 +14,10 @@ from project.lib.jsontext import difference
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
-from triggers import redrive, registry, schemas
-from triggers.models import DeadLetter, Run, Step, Switch, Trigger, Wait
+from triggers import history, redrive, registry, schemas
+from triggers.models import Audit, DeadLetter, Run, Step, Switch, Trigger, Wait
 from triggers.models.run import CLAIMABLE, Status
+from triggers.unblock import unblock
 from triggers.views.holds import MOST_SHOWN, hold_of
 from triggers.views.lists import Filters, as_table, list_page, listing
 from triggers.views.steps import SMALL, chosen_of, log_of, rows_of
@@ -25,6 +26,7 @@ from triggers.views.timeline import timeline
 
 FILTERS = ("handler", "trigger", "status", "event", "since", "until")
 MOST_HISTORY = 50
+UNDOING = {"under_way": ("due", "asked"), "undone": ("undone",), "kept": ("kept",)}
 MOST_STEPS = 500  # rows of a timeline, lines of a log: the newest
 LIST_LEAVES_OUT = ("result_json", "data_json", "event__raw", "event__data_json", "event__headers", "event__credentials")
 
@@ -79,7 +81,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "summary": summary(facts),
         "whole": (found.finished_at or facts.now) - began,
         "waiting": waited(facts.waits, facts.now),
+        "many_steps": found.remembered >= history.MANY_STEPS and history.MOST_STEPS,
         "edit": edit_of(found),
+        "undoing": undoing_of(found),
         **TABS[tab](request, facts),
     }
     return render(request, "triggers/run.html", context)
@@ -90,17 +94,39 @@ def with_counts() -> QuerySet[Any]:
     lines = Step.objects.filter(run=OuterRef("pk"), kind="log").order_by().values("run").annotate(n=Count("pk"))
     same = Run.objects.filter(event=OuterRef("event"), handler=OuterRef("handler")).order_by()
     told = same.values("event").annotate(n=Count("pk"))
+    steps = Step.objects.filter(run=OuterRef("pk")).order_by().values("run").annotate(n=Count("pk"))
     rows = Run.objects.select_related("event", "event__source", "trigger", "requester")
-    return rows.annotate(logged=Coalesce(Subquery(lines.values("n")), 0), told=Subquery(told.values("n")))
+    return rows.annotate(
+        logged=Coalesce(Subquery(lines.values("n")), 0),
+        remembered=Coalesce(Subquery(steps.values("n")), 0),
+        told=Subquery(told.values("n")),
+    )
 
 
 def edit_of(run: Run) -> Run | None:
     """The run in which a person gave this one its data: itself, or one it repeats; None when it has the event's own."""
     if run.data_json is None:
         return None
-    why = DeadLetter.objects.filter(redriven_as=OuterRef("pk")).values("reason")[:1]
     same = Run.objects.filter(event_id=run.event_id, data_json=run.data_json).select_related("requester")
-    return same.annotate(why=Subquery(why)).order_by("pk").first()
+    edit = same.order_by("pk").first()
+    if edit is not None:
+        edit.why = why_of(edit)  # type: ignore[attr-defined]
+    return edit
+
+
+def why_of(run: Run) -> str:
+    """What the person said who ran a dead letter again as this run; the letter may have been opened again since."""
+    kin = redrive.kin_of(run).values("pk")
+    letters = DeadLetter.objects.filter(Q(run__in=kin) | Q(redriven_as__in=kin)).values_list("pk", flat=True)
+    deeds = Audit.objects.about([f"deadletter/{pk}" for pk in letters]).filter(verb="redrive")
+    return next((str(deed.detail.get("reason", "")) for deed in deeds if deed.detail.get("as_run") == run.pk), "")
+
+
+def undoing_of(run: Run) -> dict[str, Any] | None:
+    """What of its effects is undone, or about to be; None when nothing is."""
+    rows = list(run.compensations.for_pages())
+    told = {word: sum(row.status in statuses for row in rows) for word, statuses in UNDOING.items()}
+    return {"rows": rows, **told} if rows else None
 
 
 def timeline_tab(request: HttpRequest, facts: Facts) -> dict[str, Any]:
@@ -199,7 +225,7 @@ def unblock_run(request: HttpRequest, pk: int) -> HttpResponse:
     """A person's choice for a blocked run: continue, restart or cancel."""
     found = get_object_or_404(Run, pk=pk)
     try:
-        result = redrive.unblock(found, by=who(request), choice=request.POST.get("choice", ""))
+        result = unblock(found, by=who(request), choice=request.POST.get("choice", ""))
     except Problem as refused:
         messages.error(request, refused.detail)
         return redirect("run", pk=pk)

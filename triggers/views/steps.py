@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from triggers.drift import named
 from triggers.models import Run, Step, Wait
 from triggers.models.run import Status
 from triggers.views.story import PERSON, Facts
 from triggers.views.timeline import Bar, Row
 
-SMALL = ("log", "now", "random", "uuid")  # remembered, but nothing to look at on a timeline
+SMALL = ("log", "now", "random", "uuid", "patch")  # remembered, but nothing to look at on a timeline
+DRAWN = 200_000  # bytes of a result that a page shows
 NOTICEABLE = timedelta(milliseconds=250)
 
 
@@ -23,7 +25,8 @@ def rows_of(facts: Facts, steps: Sequence[Step]) -> list[Row]:
     rows = [queue_row(facts)] + [step_row(step, waits.pop(step.name, []), facts) for step in steps]
     rows += [wait_row(name, left, facts) for name, left in waits.items()]
     last = max([bar.end for row in rows for bar in row.bars], default=run.queued_at)
-    rows += [row for row in (ending_row(facts, last),) if row is not None]
+    busy = any(step.status == "started" and step.kind == "call" for step in steps)
+    rows += [row for row in (ending_row(facts, last, busy),) if row is not None]
     return rows
 
 
@@ -47,22 +50,30 @@ def queue_row(facts: Facts) -> Row:
 
 def step_row(step: Step, waits: Sequence[Wait], facts: Facts) -> Row:
     end = max(step.finished_at or facts.now, step.started_at)
-    failed = step.status == "failed"
     bars = [wait_bar(wait, facts) for wait in waits]
     if not bars or step.kind not in ("sleep", "wait", "act"):
-        tone = "fail" if failed else ("run" if step.status == "started" else "ok")
+        tone = {"failed": "fail", "started": "run"}.get(step.status, "ok")
         bars.append(Bar(tone, step.started_at, end, "At work"))
     return Row(
         name=step.name,
-        status="failed" if failed else step.status,
+        status=status_of(step, waits, facts),
         bars=bars,
         kind=step.kind,
-        note=note_of(step),
+        note=note_of(step, waits, facts),
         link=step.name,
         action_id=action_of(step.name, facts) if step.kind == "act" else None,
         took=max(bar.end for bar in bars) - min(bar.start for bar in bars),
-        is_problem=failed or step.attempt > 1,
+        is_problem=step.status == "failed" or step.attempt > 1,
     )
+
+
+def status_of(step: Step, waits: Sequence[Wait], facts: Facts) -> str:
+    """Its own; one that began also says what became of that: at work, waiting, or cut short."""
+    if step.status != "started":
+        return step.status
+    if any(wait.status == "pending" for wait in waits):
+        return "awaiting" if facts.waits_for_person else "waiting"
+    return "started" if facts.run.status == Status.RUNNING else "cancelled" if facts.run.has_ended else "queued"
 
 
 def wait_bar(wait: Wait, facts: Facts) -> Bar:
@@ -70,9 +81,11 @@ def wait_bar(wait: Wait, facts: Facts) -> Bar:
     return Bar("wait", wait.registered_at, end, wait_words(wait))
 
 
-def note_of(step: Step) -> str:
+def note_of(step: Step, waits: Sequence[Wait], facts: Facts) -> str:
     if step.status == "failed":
         return str((step.error or {}).get("type", "failed"))
+    if step.status == "started":
+        return "a person decides" if status_of(step, waits, facts) == "awaiting" else ""
     return f"worked at try {step.attempt}" if step.attempt > 1 else ""
 
 
@@ -95,10 +108,10 @@ def wait_words(wait: Wait) -> str:
     return f"Waits for {wait.type}" if wait.type else "Sleeps"
 
 
-def ending_row(facts: Facts, last: datetime) -> Row | None:
+def ending_row(facts: Facts, last: datetime, busy: bool) -> Row | None:
     """What the run does outside of remembered steps: work under way, the pause before a try, the failure."""
     run = facts.run
-    if run.status == Status.RUNNING:
+    if run.status == Status.RUNNING and not busy:
         start = max(last, run.started_at or last)
         return Row(
             "At work",
@@ -137,8 +150,17 @@ def log_of(steps: Iterable[Step]) -> list[LogLine]:
 
 
 def chosen_of(run: Run, steps: Sequence[Step], name: str) -> Step | None:
-    """The step of the side panel: the one asked for, else the one that failed, else the last that worked."""
-    if name:
-        return run.steps.filter(name=name).first()
+    """The step of the side panel: the one asked for, else the one that failed, else the last that worked.
+
+    `output` is its result as JSON, as long as a page can draw it."""
     failed = next((step for step in steps if step.status == "failed"), None)
-    return failed or (steps[-1] if steps else None)
+    chosen = name or (failed or steps[-1] if steps else None)
+    if chosen is None:
+        return None
+    step = run.steps.filter(name=str(chosen)).select_related("blob").defer("blob__text").first()
+    if step is not None:
+        size = step.size or len(step.result_json or "")
+        step.output = step.result_text if size < DRAWN else ""  # type: ignore[attr-defined]
+        step.inputs = named(step.input_text)  # type: ignore[attr-defined]
+        step.size = size
+    return step

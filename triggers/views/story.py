@@ -24,6 +24,10 @@ ENDS = {
     "crash_loop": "Three workers were lost under it.",
     "undeliverable": "An action could not be delivered.",
 }
+LOST = {
+    "worker_lost": "The worker that was on it died.",
+    "timed_out": "It took longer than it may, so its worker was ended.",
+}
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,9 @@ def now_of(facts: Facts) -> Now | None:
 def queued(facts: Facts) -> Now:
     run = facts.run
     if run.reason == "handler_missing" or run.handler not in registry.HANDLERS:
-        said = f"No code is loaded under the name “{run.handler}”. It starts as soon as there is."
+        said = (
+            f"No code is loaded under the name “{run.handler}”. It goes on as soon as there is, with all it has done."
+        )
         return Now("bad", "file-x", "Cannot start.", said, link="handlers", button="See the handlers")
     if facts.paused is not None:
         return Now("warn", "circle-pause", "Paused.", "It starts when the switch is opened again.")
@@ -95,6 +101,9 @@ def queued(facts: Facts) -> Now:
         return facts.hold
     late = facts.now - run.due_at
     said = f"It has waited {span(late.total_seconds())}." if late > timedelta(seconds=5) else ""
+    if run.reason in LOST:
+        lost = f"{LOST[run.reason]} It goes on behind its last finished step; the third time it is given up."
+        return Now("warn", "heart-crack", f"Waits for another worker: {run.crashes} lost.", f"{lost} {said}".strip())
     return Now("", "clock", "Waits for a worker.", said)
 
 
@@ -152,10 +161,12 @@ def error_of(facts: Facts) -> str:
 
 
 def blocked(facts: Facts) -> Now:
-    said = (facts.run.error or {}).get("message", "The code asks for other steps than this run remembers.")
-    return Now(
-        "bad", "octagon-x", "Blocked: the code changed under it.", f"{said}. A person must choose how it goes on."
-    )
+    said = (facts.run.error or {}).get("message", "The code asks for other steps than this run remembers")
+    return Now("bad", "octagon-x", "Blocked: the code changed under it.", f"{capital(said)}. A person must choose.")
+
+
+def capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def dead(facts: Facts) -> Now:
