@@ -141,7 +141,8 @@ def known() -> Counter[Key]:
 
 
 def untils() -> dict[str, datetime]:
-    return dict(Counted.objects.values_list("name", "until"))
+    mine = [flow.name for flow in FLOWS]
+    return dict(Counted.objects.filter(name__in=mine).values_list("name", "until"))
 
 
 def since(flow: Flow, after: datetime) -> Counter[Key]:

@@ -85,7 +85,7 @@ def bury_dead() -> int:
     """A run that died has a letter; one of the last day that has none (a database that was mended) gets it now.
 
     A walk over the dead, a piece a round. Those that share their action's letter have none of their own."""
-    dead = Run.objects.filter(status="dead", pk__gt=Place.dead).order_by("pk")
+    dead = Run.objects.filter(status="dead", pk__gt=Place.dead, reruns=None).order_by("pk")
     page = list(dead.values_list("pk", "finished_at", "reason")[:DEAD])
     Place.dead = page[-1][0] if len(page) == DEAD else 0
     young = clock.now() - MOURNED_FOR

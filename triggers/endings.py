@@ -4,13 +4,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import F
 
 from project.lib import clock
 from project.lib.live import changed
 from triggers import breakers, registry
 from triggers.ingest import store_internal
 from triggers.matching import type_matches
-from triggers.models import Audit, DeadLetter, Event, Run, Trigger, Wait
+from triggers.models import Audit, Counted, DeadLetter, Event, Run, Trigger, Wait
 from triggers.models.dead_letter import fingerprint
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 QUIET = timedelta(hours=1)  # between two alarms about one cause
 OWN = "nightdesk."
+ALARM = "alarm "  # before a cause: the row that says when it rang last
+SUBJECTS = {"run": "run", "action": "action_id", "event": "event"}  # kind of letter -> what it is about
 
 
 def end(run: Run, verb: str, now: datetime, *, reason: str = "", **fields: Any) -> None:
@@ -61,10 +64,10 @@ def bury(
 
 
 def open_forgotten(run_id: int) -> bool:
-    """Give a dead run the letter that it lacks; False when it has one."""
+    """Give a dead run the letter that it lacks; False when it has one, or was run again: that took it along."""
     with transaction.atomic():
         run = Run.objects.select_for_update(of=("self",)).select_related("event").get(pk=run_id)
-        if run.status != "dead" or DeadLetter.objects.filter(run=run).exists():
+        if run.status != "dead" or DeadLetter.objects.filter(run=run).exists() or run.reruns.exists():
             return False
         error = run.error or {"type": "Lost", "message": "it died, and nobody wrote down of what"}
         facts = {"error_type": error["type"], "message": error["message"], "attempts": run.attempt}
@@ -73,42 +76,40 @@ def open_forgotten(run_id: int) -> bool:
 
 
 def open_letter(now: datetime, *, kind: str, **facts: Any) -> DeadLetter:
-    """Open a dead letter, or the one of this subject again; inside the caller's transaction."""
+    """Open a dead letter, or the one of this subject again; inside the caller's transaction.
+
+    What a letter was run again as and failed too is the same letter, with the failure of now."""
     mark = fingerprint(facts.get("handler", ""), facts["error_type"], facts.get("place", ""), facts.get("step", ""))
-    subject = {
-        name: facts[name] for name in ("run", "action_id") if facts.get(name) is not None and name in key_of(kind)
-    }
-    held = DeadLetter.objects.select_for_update(of=("self",)).filter(kind=kind, **subject)
-    letter = held.first() if subject else None
+    told = {**facts, "kind": kind, "fingerprint": mark, "last_at": now, "message": facts["message"][:10_000]}
+    letter, tries = held_letter(kind, facts)
     if letter is None:
-        letter = DeadLetter.objects.create(
-            kind=kind, fingerprint=mark, first_at=now, last_at=now, **{**facts, "message": facts["message"][:10_000]}
-        )
+        letter = DeadLetter.objects.create(first_at=now, **told)
     else:
-        letter.fail_again(fingerprint=mark, last_at=now, message=facts["message"][:10_000])
+        letter.fail_again(**{**told, "attempts": F("attempts") + tries})
     alarm(letter, now)
     changed("dead_letters", id=letter.pk)
     return letter
 
 
-def key_of(kind: str) -> tuple[str, ...]:
-    return ("run",) if kind == "run" else ("action_id",) if kind == "action" else ()
+def held_letter(kind: str, facts: dict[str, Any]) -> tuple[DeadLetter | None, int]:
+    """The letter of this subject, or of the run that was run again as this one, held; and how many tries are new."""
+    letters = DeadLetter.objects.select_for_update(of=("self",))
+    key = SUBJECTS[kind]
+    if facts.get(key) is not None and (same := letters.filter(kind=kind, **{key: facts[key]}).first()):
+        return same, 1
+    run = facts.get("run")
+    return (letters.filter(redriven_as=run, status="redriven").first() if run else None), facts.get("attempts", 1)
 
 
 def alarm(letter: DeadLetter, now: datetime) -> None:
-    """Say `dead_letter.opened` for the first of a cause, then at most once an hour with the count so far.
+    """Say `dead_letter.opened` for the first of a cause, then at most once an hour with how many there were since.
 
     A letter of the desk's own alarm says nothing: it would call itself for ever."""
     if letter.event and is_own(letter.event):
         return
     same = DeadLetter.objects.filter(fingerprint=letter.fingerprint)
-    told = Event.objects.filter(
-        source_slug="/nightdesk",
-        type="nightdesk.dead_letter.opened",
-        subject=f"dead-letters/g/{letter.fingerprint}",
-        received_at__gt=now - QUIET,
-    )
-    if told.exists():
+    is_due, since = ring_alarm(letter.fingerprint, now)
+    if not is_due:
         return
     data = {
         "letter": letter.pk,
@@ -117,6 +118,7 @@ def alarm(letter: DeadLetter, now: datetime) -> None:
         "handler": letter.handler,
         "error": letter.error,
         "open": same.open().count(),
+        "since": same.filter(last_at__gt=since).count() if since else 1,
         "run": letter.run_id,
         "action": letter.action_id,
         "link": f"/dead-letters/{letter.pk}",
@@ -128,6 +130,16 @@ def alarm(letter: DeadLetter, now: datetime) -> None:
         data=data,
         severity="error",
     )
+
+
+def ring_alarm(mark: str, now: datetime) -> tuple[bool, datetime | None]:
+    """Whether it is this letter that rings for its cause, and when one rang before; of two at once only one does."""
+    name = f"{ALARM}{mark}"
+    row, is_first = Counted.objects.get_or_create(name=name, defaults={"until": now})
+    if is_first:
+        return True, None
+    quiet_over = Counted.objects.filter(name=name, until=row.until, until__lte=now - QUIET)
+    return bool(quiet_over.update(until=now)), row.until
 
 
 def say(run: Run) -> None:

@@ -11,7 +11,8 @@ from project.lib import clock
 from project.lib.live import changed
 from project.lib.states import IllegalMove
 from triggers import bells, endings, registry
-from triggers.errors import AlreadySettled, Ended, NotEnded, NotValid
+from triggers.errors import AlreadySettled, Ended, NotEnded, NotValid, PayloadGone
+from triggers.ingest import match_stored
 from triggers.models import Audit, DeadLetter, Event, Run, Step, Trigger
 from triggers.models.run import ENDED, RunQuerySet, Status
 
@@ -51,7 +52,8 @@ def rerun(
     """Start a new run for the same event, linked to `run`; steps before `from_step` are kept (None: none).
 
     `send_again` names the steps whose effect may happen a second time; `data` takes the place of the event's.
-    Raises NotEnded, or NotValid for an unknown step."""
+    An open letter of `run` is settled with it: nobody runs the same failure a second time.
+    Raises NotEnded, PayloadGone, or NotValid for an unknown step."""
     with transaction.atomic():
         old = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
         if not old.has_ended:
@@ -61,6 +63,8 @@ def rerun(
         edited = data is not UNCHANGED
         if from_step is not None:
             keep_steps(old, new, from_step, compare_input=not edited)
+        for letter in DeadLetter.objects.select_for_update(of=("self",)).filter(run=old, status="open").order_by("pk"):
+            settle(letter, "redrive", by=by, redriven_as=new, reason=reason.strip()[:LONGEST_REASON])
         Audit.write("run again", old, by=by, reason=reason, as_run=new.pk, from_step=from_step, edited=edited)
     return new
 
@@ -107,7 +111,7 @@ def again(old: Run, *, by: "User | None", send_again: Sequence[str] = (), data: 
 
 
 def start(event: Event, trigger: Trigger | None, handler: str, *, by: "User | None", **fields: Any) -> Run:
-    """A new queued run; its bell rings after the commit."""
+    """A new queued run; its bell rings after the commit. Raises PayloadGone when retention was faster."""
     now = clock.now()
     code = registry.HANDLERS.get(handler)
     run = Run.objects.create(
@@ -122,6 +126,9 @@ def start(event: Event, trigger: Trigger | None, handler: str, *, by: "User | No
         requester=by,
         **fields,
     )
+    # asked after the run holds its event: from here on retention leaves it alone
+    if run.data_json is None and Event.objects.filter(pk=event.pk, pruned_at__isnull=False).exists():
+        raise PayloadGone(f"The payload of E-{event.pk} was removed by the rule of retention: nothing to run with.")
     bells.ring_on_commit([run.pk])
     changed("runs", id=run.pk)
     return run
@@ -129,12 +136,19 @@ def start(event: Event, trigger: Trigger | None, handler: str, *, by: "User | No
 
 def keep_steps(old: Run, new: Run, from_step: str, *, compare_input: bool) -> None:
     """Copy what the old run remembers from before `from_step`, so that it is not computed again."""
+    refuse_pruned(old)
     steps = list(old.steps.order_by("seq"))
     names = [step.name for step in steps]
     cut = names.index(from_step) if from_step in names else None
     if cut is None:
         raise NotValid(f"run {old.pk} has no step “{from_step}”", steps=names)
     copy(steps[:cut], new, compare_input=compare_input)
+
+
+def refuse_pruned(run: Run) -> None:
+    """No step is kept of a run whose memory is gone."""
+    if run.pruned_at is not None:
+        raise PayloadGone(f"What R-{run.pk} remembered was removed by the rule of retention: run it from the start.")
 
 
 def copy(steps: Iterable[Step], run: Run, *, compare_input: bool) -> None:
@@ -153,29 +167,56 @@ def redrive(
     from_: str = "failed_step",
     send_again: Sequence[str] = (),
     reason: str = "",
-) -> Run:
+) -> Run | None:
     """Run a dead letter again, once: from its failed step (what came before is kept) or from the start.
 
     `data` takes the place of the event's, which stays as it is; `send_again` names the steps whose effect may happen
-    a second time. Raises AlreadySettled when it was run again or dismissed already, NotEnded while its run is still at
-    work, NotValid when there is no run behind it."""
+    a second time. Returns the new run; None when it is an event's letter: that is matched anew. Raises AlreadySettled
+    when it was run again or dismissed already, NotEnded while its run is still at work, PayloadGone, and NotValid in
+    words when it cannot be run again at all."""
     if from_ not in ("failed_step", "start"):
         raise NotValid("`from` is failed_step or start")
+    if letter.kind == "event":
+        match_again(letter, by=by, data=data, reason=reason)
+        return None
     if letter.run_id is None:
-        raise NotValid("this dead letter has no run to start again")
+        raise NotValid("No run asked for this action, so there is none to start again; propose the action anew.")
     with transaction.atomic():
         old = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=letter.run_id)
         letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
+        if letter.run_id != old.pk:
+            raise AlreadySettled(status="redriven")  # and failed again: this is another failure by now
         if not old.has_ended:
             raise NotEnded(status=old.status, run=old.pk)
         check_names(old, send_again)
         new = again(old, by=by, send_again=send_again, data=data)
         edited = data is not UNCHANGED
         if from_ == "failed_step":
+            refuse_pruned(old)
             copy(old.steps.filter(status="done").order_by("seq"), new, compare_input=not edited)
         settle(letter, "redrive", by=by, redriven_as=new, reason=reason.strip()[:LONGEST_REASON])
         Audit.write("redrive", letter, by=by, as_run=new.pk, from_=from_, edited=edited, reason=reason)
     return new
+
+
+def match_again(letter: DeadLetter, *, by: "User | None", data: Any, reason: str) -> None:
+    """An event that was refused by its schema or a middleware is asked again, by the rules of now."""
+    if data is not UNCHANGED:
+        raise NotValid("What a sender sent is not edited; mend the schema or the middleware that refused it.")
+    assert letter.event is not None
+    with transaction.atomic():
+        event = Event.objects.select_for_update(of=("self",)).get(pk=letter.event.pk)
+        letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
+        settle(letter, "redrive", by=by, reason=reason.strip()[:LONGEST_REASON])
+        if event.pruned_at is not None:
+            raise PayloadGone(
+                f"The payload of E-{event.pk} was removed by the rule of retention; it must be sent anew."
+            )
+        if not Event.objects.filter(pk=event.pk, status="invalid").update(status="accepted", outcomes=[]):
+            raise NotValid(f"E-{event.pk} is {event.status} by now: run it again from its own page.")
+        Audit.write("redrive", letter, by=by, event=event.pk, reason=reason)
+        transaction.on_commit(lambda: match_stored([event.pk]), robust=True)
+        changed("events", id=event.pk)
 
 
 def dismiss(letter: DeadLetter, *, by: "User | None", reason: str) -> None:

@@ -28,7 +28,11 @@ def in_words(event: Event) -> tuple[str, str]:
     if facts and event.type == "nightdesk.dead_letter.opened":
         error = facts.get("error") or {}
         title = f"Dead letter: {facts.get('handler') or facts.get('kind')}: {error.get('type', 'error')}"
-        lines = [error.get("message", ""), f"{facts.get('open', 1)} open with this cause"]
+        lines = [
+            error.get("message", ""),
+            f"{facts.get('since', 1)} since the last alarm",
+            f"{facts.get('open', 1)} open",
+        ]
     else:
         title, lines = f"Nightdesk: {event.type}", [event.subject, f"from {event.source_slug}"]
     link = f"{settings.BASE_URL}{facts.get('link') or f'/events/{event.pk}'}"

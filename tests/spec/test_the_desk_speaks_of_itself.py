@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from project import desk, tour
+from project.people.models import User
 from tests import builders
 from tests.handlers import registered, work
 from triggers.durable import Durable
@@ -43,6 +45,7 @@ def test_the_first_of_a_cause_is_told_and_then_once_an_hour_with_a_count(
     builders.run("story")
     work()
     assert [letter["open"] for letter in said(OPENED)] == [1, 4]
+    assert [letter["since"] for letter in said(OPENED)] == [1, 3], "the two that were not told, and this one"
 
 
 def test_another_cause_is_told_at_once(story: None) -> None:
@@ -96,3 +99,25 @@ def test_an_event_handed_on_too_often_starts_nothing_but_still_wakes() -> None:
         assert Event.objects.get(type="echo").status == "suppressed"
         assert Run.objects.get(pk=run.pk).result == "ninth"
         assert Run.objects.count() == 1
+
+
+def test_the_alarm_reaches_our_people_through_apprise_with_the_count(
+    story: None, later: Callable[..., None], owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[tuple[str, str]] = []
+
+    def hear(self: Any, body: str, title: str = "", **_: Any) -> bool:
+        heard.append((title, body))
+        return True
+
+    monkeypatch.setattr("apprise.plugins.custom_json.NotifyJSON.send", hear)  # the far side, not our code
+    settings.NOTIFY_URLS = ["json://127.0.0.1:9/alarm"]
+    tour.seed(owner)
+    for hours in (0, 0, 0, 2):
+        later(hours=hours)
+        builders.run("story")
+        desk.tick()
+        work()
+    assert [title for title, _ in heard] == ["Dead letter: story: Permanent"] * 2
+    assert "no such customer" in heard[0][1]
+    assert "3 since the last alarm" in heard[1][1]

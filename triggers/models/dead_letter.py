@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import CheckConstraint, F, Q, UniqueConstraint
+from django.db.models import CheckConstraint, Q, UniqueConstraint
 
 from project.lib.states import Moves, Stateful
 from triggers.models.event import Event
@@ -69,13 +69,19 @@ class DeadLetter(Stateful):
         return f"D-{self.pk} {self.error_type}"
 
     def fail_again(self, **facts: Any) -> None:
-        """One more try failed: the letter stands open, again if people had settled it. The caller holds its row."""
-        counted = {**facts, "attempts": F("attempts") + 1}
+        """One more try failed, by `facts`: the letter stands open, again if people had settled it.
+
+        The caller holds its row. Who settled it before, how and why stands in the audit log."""
         if self.status != "open":
-            self.move("reopen", **counted)
+            self.move("reopen", **facts, redriven_as=None, settled_by=None, settled_at=None, reason="")
             return
-        DeadLetter.objects.filter(pk=self.pk).update(**counted)
+        DeadLetter.objects.filter(pk=self.pk).update(**facts)
         self.refresh_from_db()
+
+    @property
+    def can_run_again(self) -> bool:
+        """A run stands behind it, or an event that can be matched again."""
+        return self.kind == "event" or self.run_id is not None
 
     @property
     def error(self) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import redrive
-from triggers.models import DeadLetter, Run
+from triggers.models import Audit, DeadLetter, Run
 from triggers.models.dead_letter import DeadLetterQuerySet
 from triggers.views.steps import SMALL
 
+MOST_HISTORY = 50
 MOST_EDITED = 512 * 1024  # bytes of JSON an editor takes
 
 
@@ -25,17 +26,37 @@ def dead_letter(request: HttpRequest, pk: int) -> HttpResponse:
     """One letter: the error, where, how often, and what can be done."""
     letter = get_object_or_404(with_run(), pk=pk)
     run = letter.run
-    payload = run.data_text if run is not None and can(request.user, "payloads") else ""
+    worked_on = run or letter.event
+    payload = worked_on.data_text if worked_on is not None and can(request.user, "payloads") else ""
     similar = DeadLetter.objects.filter(fingerprint=letter.fingerprint).exclude(pk=letter.pk)
     context = {
         "letter": letter,
         "run": run,
         "error": (run.error if run else None) or letter.error,
         "payload": payload,
+        "worked_on": worked_on,
+        "history": history_of(letter),
         "similar": similar.count(),
         **choices_of(run),
     }
     return render(request, "triggers/dead_letter.html", context)
+
+
+def history_of(letter: DeadLetter) -> list[dict[str, Any]]:
+    """What people did with it, the first first: who, when, why, and the run it led to."""
+    deeds = list(Audit.objects.about([f"deadletter/{letter.pk}"]).select_related("by").order_by("pk")[:MOST_HISTORY])
+    runs = Run.objects.in_bulk([deed.detail["as_run"] for deed in deeds if "as_run" in deed.detail])
+    return [
+        {
+            "deed": "Run again" if deed.verb == "redrive" else deed.verb.capitalize(),
+            "by": deed.actor,
+            "at": deed.at,
+            "why": deed.detail.get("reason", ""),
+            "edited": deed.detail.get("edited", False),
+            "run": runs.get(deed.detail.get("as_run", 0)),
+        }
+        for deed in deeds
+    ]
 
 
 def with_run() -> DeadLetterQuerySet:
@@ -139,6 +160,9 @@ def redrive_letter(request: HttpRequest, pk: int) -> HttpResponse:
             return editor(request, letter, refusal=refused.detail)
         messages.error(request, refused.detail)
         return redirect("dead-letter", pk=pk)
+    if run is None:
+        messages.success(request, f"E-{letter.event_id} is matched again, by the rules of now.")
+        return redirect("event", seq=letter.event_id)
     with_edits = "" if data is redrive.UNCHANGED else " with the edited data"
     messages.success(request, f"D-{letter.pk} runs again as R-{run.pk}{with_edits}.")
     return redirect("run", pk=run.pk)
