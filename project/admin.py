@@ -24,7 +24,19 @@ from triggers.models import Audit
 
 # Never shown in a window: secrets, and what foreigners wrote (their own pages draw it safely).
 SECRETS = ("sealed_secrets", "credentials", "hash", "session_data")
-FOREIGN = ("raw", "data_json", "headers", "body", "result_json", "canonical", "arguments", "result")
+FOREIGN = (
+    "raw",
+    "data_json",
+    "headers",
+    "body",
+    "result_json",
+    "canonical",
+    "arguments",
+    "result",
+    "whole",
+    "text",
+    "input_text",
+)
 HIDDEN = frozenset((*SECRETS, *FOREIGN, "post_data", "get_data"))
 # What a list shows; a model that is not named here shows its own words.
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -33,6 +45,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "triggers.step": ("id", "run", "name", "kind", "status", "attempt", "started_at"),
     "triggers.wait": ("id", "run", "step", "type", "subject", "status", "expires_at"),
     "triggers.deadletter": ("id", "kind", "error_type", "handler", "status", "attempts", "last_at"),
+    "triggers.bulk": ("id", "verb", "status", "total", "by", "created_at", "ended_at"),
+    "triggers.bulkitem": ("id", "job", "ref", "status", "run", "at"),
     "triggers.source": ("slug", "kind", "provider", "enabled", "version", "archived_at"),
     "triggers.trigger": ("slug", "source", "type_pattern", "handler", "enabled", "mode", "version"),
     "triggers.refusal": ("id", "slug", "reason", "answered", "at", "size"),
@@ -47,6 +61,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 PLURALS = {
     "triggers.switch": "switches",
     "triggers.seen": "deliveries seen",
+    "triggers.bulk": "bulk jobs",
+    "triggers.bulkitem": "rows of bulk jobs",
+    "triggers.eventwords": "words of events",
     "triggers.tally": "tallies",
     "triggers.counted": "counted until",
     "triggers.watch": "watches",

@@ -25,6 +25,7 @@ from project.people import doors
 from project.people.auth import SIGNED_IN, Forbidden, NotSignedIn, caller
 from triggers.api import router as machine_router
 from triggers.api_audit import router as audit_router
+from triggers.api_bulk import router as bulk_router
 from triggers.api_config import router as config_router
 from triggers.errors import NotValid
 
@@ -109,6 +110,7 @@ api = DeskAPI(
 )
 api.add_router("", machine_router)
 api.add_router("", config_router)
+api.add_router("", bulk_router)
 api.add_router("", audit_router)
 api.add_router("", approvals_router)
 

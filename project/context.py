@@ -22,7 +22,12 @@ GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
     (
         ("home", "house", "Home", ()),
         ("approvals", "hand", "Approvals", ("action", "action-edit", "decide", "step-up")),
-        ("dead-letters", "skull", "Dead letters", ("dead-letter", "dead-letter-group", "dead-letter-edit")),
+        (
+            "dead-letters",
+            "skull",
+            "Dead letters",
+            ("dead-letter", "dead-letter-group", "dead-letter-edit", "bulk", "bulk-new", "bulk-job"),
+        ),
     ),
     (
         ("events", "inbox", "Events", ("event",)),

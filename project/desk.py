@@ -6,12 +6,20 @@ from approvals import deliver
 from project import metrics_rows
 from project.lib.alone import alone
 from project.lib.apart import Round
-from triggers import dispatch, sealing
+from triggers import bulk, dispatch, sealing, search
 
 
 def tick() -> Round:
     """Repeat whatever a lost message, or a dead process, would have done; safe when two rounds run at once."""
-    return dispatch.tick({"delivered": deliver.tick, "added_up": metrics_rows.add_up, "sealed": sealing.seal})
+    return dispatch.tick(
+        {
+            "delivered": deliver.tick,
+            "bulk": bulk.go_on,
+            "indexed": search.index,
+            "added_up": metrics_rows.add_up,
+            "sealed": sealing.seal,
+        }
+    )
 
 
 def tick_alone() -> None:

@@ -10,7 +10,7 @@ from ninja import Query, Router, Status
 from project.lib.pages import Page, listing
 from project.lib.schema import NotFound
 from project.people.auth import caller
-from triggers import redrive, schemas, schemas_events
+from triggers import redrive, schemas, schemas_events, search
 from triggers.errors import NotValid
 from triggers.models import DeadLetter, Event, Run, Source, Trigger
 from triggers.publish import publish
@@ -20,8 +20,13 @@ router = Router()
 
 @router.get("/events", response=Page[schemas.EventRow], tags=["events"])
 def list_events(request: HttpRequest, filters: Query[schemas.EventFilters]) -> Any:
-    caller(request).need("view")
-    return listing(request, Event.objects.without_payload(), filters, schemas.EventRow.facts, row=schemas.EventRow)
+    """`q` looks through type, subject and id, and through payloads for whoever may see them."""
+    who = caller(request)
+    who.need("view")
+    rows = Event.objects.without_payload()
+    if filters.q:
+        rows = rows.filter(search.matching(filters.q, payloads=who.may("payloads")))
+    return listing(request, rows, filters, schemas.EventRow.facts, row=schemas.EventRow)
 
 
 @router.post(
@@ -101,6 +106,16 @@ def rerun(request: HttpRequest, id: int, body: schemas.RerunIn | None = None) ->
 
 
 @router.get("/dead-letters", response=Page[schemas.LetterOut], tags=["dead letters"])
+@router.post("/runs/{int:id}/choice", response={200: schemas.RunRow, 201: schemas.RunRow}, tags=["runs"])
+def choose(request: HttpRequest, id: int, body: schemas.ChoiceIn) -> Any:
+    """How a blocked run goes on: 200 with the run itself, 201 with the new one after `restart`."""
+    who = caller(request)
+    who.need("operate")
+    run = unblock(found(Run.objects.all(), pk=id), by=who.user, choice=body.choice)
+    fresh = found(Run.objects.select_related("trigger"), pk=run.pk)
+    return Status(200 if run.pk == id else 201, schemas.RunRow.facts(fresh))
+
+
 def list_letters(request: HttpRequest, filters: Query[schemas.LetterFilters]) -> Any:
     who = caller(request)
     who.need("view")
@@ -115,9 +130,12 @@ def get_letter(request: HttpRequest, id: int) -> Any:
     return schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id), payload=who.may("payloads"))
 
 
-@router.post("/dead-letters/{int:id}/redrive", response={201: schemas.RunRow}, tags=["dead letters"])
+@router.post(
+    "/dead-letters/{int:id}/redrive", response={201: schemas.RunRow, 202: schemas.LetterOut}, tags=["dead letters"]
+)
 def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn | None = None) -> Any:
     who = caller(request)
+    """201 with the new run; 202 for the letter of an event, which is matched again."""
     who.need("operate")
     letter = found(DeadLetter.objects.all(), pk=id)
     wish = body or schemas.RedriveIn.model_validate({})
@@ -126,6 +144,8 @@ def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn | None
         letter, by=who.user, data=data, from_=wish.from_, send_again=wish.send_again, reason=wish.reason
     )
     return Status(201, schemas.RunRow.facts(run))
+    if run is None:
+        return Status(202, schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id), payload=who.may("payloads")))
 
 
 @router.post("/dead-letters/{int:id}/dismiss", response=schemas.LetterOut, tags=["dead letters"])

@@ -27,7 +27,7 @@ def remove_unused(now: datetime) -> int:
 
 
 def remove_piece(before: datetime) -> int:
-    unused = Blob.objects.select_for_update().filter(stored_at__lt=before, steps=None)
+    unused = Blob.objects.select_for_update(of=("self",)).filter(stored_at__lt=before, steps=None)
     with transaction.atomic():
         digests = list(unused.values_list("pk", flat=True)[:PIECE])
         Blob.objects.filter(pk__in=digests).delete()

@@ -1,48 +1,98 @@
-"""What may go, in small pieces: claims whose window ended, old refusals, payloads past the keeping time."""
+"""What may go, in small pieces with rests between them: payloads past the keeping time, and claims whose time is over.
 
-from datetime import datetime, timedelta
+Facts stay: which event came when, what it woke, how each run and step ended, what people decided. What still waits, is
+unresolved or pinned keeps everything, whatever its age."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.conf import settings
-from django.db import models
-from django.db.models import Q
+from django.db import models, transaction
+from django.db.models import Exists, F, OuterRef, Q
 
 from project.lib import clock
-from triggers.models import Event, Gathered, Refusal, Run, ScheduleFire, Seen, Source
+from triggers import blobs
+from triggers.endings import ALARM
+from triggers.models import (
+    Bulk,
+    BulkItem,
+    Counted,
+    DeadLetter,
+    Event,
+    EventWords,
+    Pin,
+    Refusal,
+    Run,
+    ScheduleFire,
+    Seen,
+    Source,
+    Step,
+)
+from triggers.models.run import ENDED
 
 PIECE = 500  # rows a transaction
+RUNS = 50  # runs a transaction: each has steps
+REST = 0.02  # seconds between two transactions, in which others get the database
+ALL_AGAIN = timedelta(days=1)  # so often also what was held back before is asked again
+BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 REFUSALS_FOR = timedelta(days=7)
 REFUSALS_A_SOURCE = 200  # the newest that are kept
 CREDENTIALS_FOR = timedelta(hours=24)  # sealed headers, kept for a re-check
+UNRESOLVED = ("awaiting", "approved", "delivering", "unknown")  # actions: somebody may still need what they came from
+
+Tell = Callable[[str, int], None]
 
 
-def prune() -> dict[str, int]:
-    """One round; returns how many rows of each kind were removed or emptied."""
+def prune(tell: Tell = lambda name, count: None) -> dict[str, int]:
+    """One round; returns how many rows of each kind were removed or emptied. `tell` hears it as it goes.
+
+    Killed at any moment it has done whole pieces; the next round goes on."""
+    now = clock.now()
+    done: dict[str, int] = {}
+    for name, work in STAGES.items():
+        done[name] = work(now)
+        tell(name, done[name])
+    return done
+
+
+def due() -> dict[str, int]:
+    """What a round would remove or empty now, as far as one statement can say; nothing is touched."""
     now = clock.now()
     return {
-        "seen": remove(Seen.objects.filter(until__lt=now)),
-        "refusals": remove(Refusal.objects.filter(at__lt=now - REFUSALS_FOR)) + prune_many_refusals(),
-        "slots": remove(fired_slots(now)),
-        "credentials": empty_credentials(now),
-        "payloads": empty_payloads(now),
+        "seen": Seen.objects.filter(until__lt=now).count(),
+        "refusals": Refusal.objects.filter(at__lt=now - REFUSALS_FOR).count(),
+        "slots": fired_slots(now).count(),
+        "events": free_events(Event.objects.filter(pruned_at=None, received_at__lt=cutoff(now))).count(),
+        "runs": free_runs(Run.objects.filter(pruned_at=None, finished_at__lt=cutoff(now))).count(),
+        "letters": old_letters(now).count(),
+        "bulk_items": BulkItem.objects.filter(job__ended_at__lt=cutoff(now)).count(),
     }
 
 
-def remove(rows: "models.QuerySet[models.Model]") -> int:
+def cutoff(now: datetime) -> datetime:
+    return now - timedelta(days=settings.RETENTION_DAYS)
+
+
+def remove(rows: "models.QuerySet[Any]") -> int:
     removed = 0
     while ids := list(rows.order_by("pk").values_list("pk", flat=True)[:PIECE]):
         rows.model._default_manager.filter(pk__in=ids).delete()
         removed += len(ids)
+        time.sleep(REST)
     return removed
 
 
 def fired_slots(now: datetime) -> "models.QuerySet[ScheduleFire]":
     """Slots of schedules whose events are past the keeping time; what was cut short is still rung."""
-    cut_short = models.Q(outcome="fired", event=None)
-    return ScheduleFire.objects.filter(fired_at__lt=now - timedelta(days=settings.RETENTION_DAYS)).exclude(cut_short)
+    cut_short = Q(outcome="fired", event=None)
+    return ScheduleFire.objects.filter(fired_at__lt=cutoff(now)).exclude(cut_short)
 
 
-def prune_many_refusals() -> int:
-    return sum(prune_refusals_of(source) for source in (*Source.objects.all(), None))
+def prune_refusals(now: datetime) -> int:
+    old = remove(Refusal.objects.filter(at__lt=now - REFUSALS_FOR))
+    return old + sum(prune_refusals_of(source) for source in (*Source.objects.all(), None))
 
 
 def prune_refusals_of(source: Source | None) -> int:
@@ -54,20 +104,181 @@ def prune_refusals_of(source: Source | None) -> int:
 
 
 def empty_credentials(now: datetime) -> int:
-    old = now - CREDENTIALS_FOR
-    events = Event.objects.filter(received_at__lt=old).exclude(credentials="").update(credentials="")
-    return events + Refusal.objects.filter(at__lt=old).exclude(credentials="").update(credentials="")
+    """Sealed headers go after a day, of events by a walk along the times they came."""
+    events = walk(
+        "credentials", Event.objects.all(), "received_at", now - CREDENTIALS_FOR, PIECE, unseal_none, again=False
+    )
+    return events + Refusal.objects.filter(at__lt=now - CREDENTIALS_FOR).exclude(credentials="").update(credentials="")
 
 
-def empty_payloads(now: datetime) -> int:
-    """Facts stay, payloads go; what is still at work or unresolved keeps its payload."""
-    needed = Run.objects.live().values("event_id")
-    gathered = Gathered.objects.filter(Q(run__finished_at=None) | Q(run__letters__status="open")).values("event_id")
-    open_letters = Event.objects.filter(letters__status="open").values("pk")
-    old = Event.objects.filter(received_at__lt=now - timedelta(days=settings.RETENTION_DAYS), pruned_at=None)
+def unseal_none(ids: list[int], now: datetime) -> int:
+    return Event.objects.filter(pk__in=ids).exclude(credentials="").update(credentials="")
+
+
+# --- payloads ---
+
+
+def free_events(rows: "models.QuerySet[Event]") -> "models.QuerySet[Event]":
+    """Those nobody needs any more: matched, not pinned, no run or letter of theirs is open, no job will take them."""
+    own, gathered = Run.objects.filter(event=OuterRef("pk")), Run.objects.filter(gathered__event=OuterRef("pk"))
+    unsettled = Q(acts__action__status__in=UNRESOLVED) | Q(actions__status__in=UNRESOLVED)
+    letters = DeadLetter.objects.open()
+    held = (
+        *(runs.live() for runs in (own, gathered)),
+        *(runs.filter(unsettled) for runs in (own, gathered)),
+        letters.filter(event=OuterRef("pk")),
+        letters.filter(run__event=OuterRef("pk")),
+        BulkItem.objects.waiting().filter(ref=OuterRef("pk"), job__verb="run_again"),
+        Pin.objects.filter(event=OuterRef("pk")),
+    )
+    return rows.exclude(status="accepted").filter(*(~Exists(holders) for holders in held))
+
+
+def free_runs(rows: "models.QuerySet[Run]") -> "models.QuerySet[Run]":
+    """Ended ones without an open letter or an unsettled action, whose event nobody pinned."""
+    actions = Q(acts__action__status__in=UNRESOLVED) | Q(actions__status__in=UNRESOLVED)
+    needed = Run.objects.filter(actions, pk=OuterRef("pk"))
+    letters = DeadLetter.objects.open().filter(run=OuterRef("pk"))
+    pins = Pin.objects.filter(event=OuterRef("event"))
+    return rows.filter(~Exists(needed), ~Exists(letters), ~Exists(pins), status__in=ENDED)
+
+
+def empty_events(now: datetime) -> int:
+    """Facts stay, payloads go."""
+    rows = Event.objects.filter(pruned_at=None)
+    return walk("events", rows, "received_at", cutoff(now), PIECE, empty_some_events)
+
+
+def empty_some_events(ids: list[int], now: datetime) -> int:
+    """Locked first, judged in the next statement: a run that is being started holds its event, or comes too late."""
+    held = held_rows(Event.objects.filter(pk__in=ids, pruned_at=None))
+    free = list(free_events(Event.objects.filter(pk__in=held)).only("pk", "outcomes"))
+    for event in free:  # what a clause found quotes the payload
+        event.outcomes = [{name: told[name] for name in told if name != "detail"} for told in event.outcomes]
+        event.raw, event.data_json, event.headers, event.credentials, event.pruned_at = None, "", {}, "", now
+    fields = ["outcomes", "raw", "data_json", "headers", "credentials", "pruned_at"]
+    Event.objects.bulk_update(free, fields, batch_size=100)
+    EventWords.objects.filter(event__in=[event.pk for event in free]).update(whole=F("facts"))
+    return len(free)
+
+
+def empty_runs(now: datetime) -> int:
+    """How a run and its steps ended stays; what they returned, and what their errors quote, goes."""
+    rows = Run.objects.filter(pruned_at=None, finished_at__isnull=False)
+    return walk("runs", rows, "finished_at", cutoff(now), RUNS, empty_some_runs)
+
+
+def empty_some_runs(ids: list[int], now: datetime) -> int:
+    held = held_rows(Run.objects.filter(pk__in=ids, pruned_at=None))
+    free = list(free_runs(Run.objects.filter(pk__in=held)).only("pk", "error"))
+    for run in free:
+        run.error = fact_of(run.error)
+    Run.objects.bulk_update(free, ["error"])
+    mine = Run.objects.filter(pk__in=[run.pk for run in free])
+    mine.exclude(data_json=None).update(data_json="")
+    mine.update(result_json=None, pruned_at=now)
+    steps = Step.objects.filter(run__in=[run.pk for run in free])
+    failed = list(steps.exclude(error=None).only("pk", "error"))
+    for step in failed:
+        step.error = fact_of(step.error)
+    Step.objects.bulk_update(failed, ["error"], batch_size=PIECE)
+    steps.update(result_json=None, blob=None, input_text="")
+    return len(free)
+
+
+def fact_of(error: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The class of an error; its message and its traceback quote what the run worked on."""
+    return error and {"type": error.get("type", ""), "message": "", "traceback": ""}
+
+
+def held_rows(rows: "models.QuerySet[Any]") -> list[int]:
+    """The numbers of those rows that nobody else holds; held from here to the commit."""
+    return list(rows.select_for_update(of=("self",), skip_locked=True).values_list("pk", flat=True))
+
+
+def walk(
+    name: str,
+    rows: "models.QuerySet[Any]",
+    field: str,
+    until: datetime,
+    size: int,
+    empty: Callable[[list[int], datetime], int],
+    *,
+    again: bool = True,
+) -> int:
+    """Hand `rows` older than `until` to `empty`, piece by piece, each in a transaction of its own.
+
+    How far it came is noted, so that years of emptied rows are not read every hour; with `again` it begins anew once
+    a day, for what was held back may be free by now."""
+    place, last, done = begin_at(name, again=again), 0, 0
+    while True:
+        beyond = Q(**{f"{field}__gt": place}) | Q(**{field: place}, pk__gt=last)
+        ahead = rows.filter(beyond, **{f"{field}__gte": place, f"{field}__lt": until}).order_by(field, "pk")
+        piece = list(ahead.values_list("pk", field)[:size])
+        if not piece:
+            break
+        with transaction.atomic():
+            done += empty([pk for pk, _ in piece], clock.now())
+        last, place = piece[-1]
+        time.sleep(REST)
+    Counted.objects.update_or_create(name=f"pruned {name}", defaults={"until": place})
+    return done
+
+
+def begin_at(name: str, *, again: bool) -> datetime:
+    """Where the last round came to; the very beginning once a day."""
+    now, whole = clock.now(), f"pruned {name} anew"
+    known = dict(Counted.objects.filter(name__in=[f"pruned {name}", whole]).values_list("name", "until"))
+    if not again or known.get(whole, BEGINNING) > now - ALL_AGAIN:
+        return known.get(f"pruned {name}", BEGINNING)
+    Counted.objects.update_or_create(name=whole, defaults={"until": now})
+    return BEGINNING
+
+
+# --- letters and bulk jobs ---
+
+
+def old_letters(now: datetime) -> "models.QuerySet[DeadLetter]":
+    """Settled long ago, and their message, which quotes a payload, is still there."""
+    return DeadLetter.objects.exclude(status="open").filter(settled_at__lt=cutoff(now)).exclude(message="")
+
+
+def empty_letters(now: datetime) -> int:
     emptied = 0
-    free = old.exclude(pk__in=needed).exclude(pk__in=gathered).exclude(pk__in=open_letters)
-    while ids := list(free.order_by("pk").values_list("pk", flat=True)[:PIECE]):
-        Event.objects.filter(pk__in=ids).update(raw=None, data_json="", headers={}, credentials="", pruned_at=now)
-        emptied += len(ids)
+    while ids := list(old_letters(now).order_by("pk").values_list("pk", flat=True)[:PIECE]):
+        emptied += DeadLetter.objects.exclude(status="open").filter(pk__in=ids).update(message="")
+        time.sleep(REST)
     return emptied
+
+
+def old_jobs(now: datetime) -> "models.QuerySet[Bulk]":
+    return Bulk.objects.filter(ended_at__lt=cutoff(now), counts__isnull=True)
+
+
+def remove_alarms(now: datetime) -> int:
+    """When a cause last rang the alarm: of no use once it was quiet for so long."""
+    return remove(Counted.objects.filter(name__startswith=ALARM, until__lt=cutoff(now)))
+
+
+def remove_bulk_items(now: datetime) -> int:
+    """The numbers of a job stay, its single rows go."""
+    removed = 0
+    for job in old_jobs(now).order_by("pk")[:PIECE]:
+        Bulk.objects.filter(pk=job.pk, counts__isnull=True).update(counts=job.tally)
+    for job in Bulk.objects.filter(ended_at__lt=cutoff(now), items__isnull=False).distinct().order_by("pk")[:PIECE]:
+        removed += remove(job.items.all())
+    return removed
+
+
+STAGES: dict[str, Callable[[datetime], int]] = {
+    "seen": lambda now: remove(Seen.objects.filter(until__lt=now)),
+    "refusals": prune_refusals,
+    "slots": lambda now: remove(fired_slots(now)),
+    "credentials": empty_credentials,
+    "events": empty_events,
+    "runs": empty_runs,
+    "letters": empty_letters,
+    "bulk_items": remove_bulk_items,
+    "alarms": remove_alarms,
+    "blobs": blobs.remove_unused,
+}

@@ -9,6 +9,7 @@ from django.test import Client
 from project.lib import clock
 from project.people.models import User
 from tests import builders
+from triggers import bulk
 from triggers.models import DeadLetter, Refusal
 
 API = "/api/v1"
@@ -46,6 +47,12 @@ OPERATIONS = [
     Operation("GET", "/dead-letters/{id}", "view"),
     Operation("POST", "/dead-letters/{id}/redrive", "operate", {}),
     Operation("POST", "/dead-letters/{id}/dismiss", "operate", {"reason": "known"}),
+    Operation("POST", "/bulk", "operate", {"verb": "redrive", "filter": {}, "dry_run": True}),
+    Operation("GET", "/bulk/{id}", "view"),
+    Operation("GET", "/bulk/{id}/items", "view"),
+    Operation("POST", "/bulk/{id}/pause", "operate"),
+    Operation("POST", "/bulk/{id}/resume", "operate"),
+    Operation("POST", "/bulk/{id}/cancel", "operate"),
     Operation("GET", "/sources", "view"),
     Operation("POST", "/sources", "configure", SOURCE),
     Operation("GET", "/sources/{slug}", "view"),
@@ -99,10 +106,12 @@ def make_world(requester: User) -> World:
     letter = DeadLetter.objects.create(
         kind="run", run=run, fingerprint="f" * 16, error_type="Boom", first_at=now, last_at=now
     )
+    bulk_job = bulk.press("dismiss", DeadLetter.objects.all(), by=requester, filter={}, reason="known")
     refusal = Refusal.objects.create(source=source, slug="github", at=now, reason="signature", answered=401)
     connection = builders.connection()
     action = builders.action(by=requester, run=run, arguments={"repo": "acme/shop", "title": "secret title"})
     rows = {"events": event, "runs": run, "dead-letters": letter, "actions": action, "refusals": refusal}
+    rows["bulk"] = bulk_job
     slugs = {"sources": source.slug, "triggers": trigger.slug, "connections": connection.slug}
     return World({**{name: row.pk for name, row in rows.items()}, **slugs})
 

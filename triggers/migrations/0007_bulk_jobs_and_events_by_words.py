@@ -4,7 +4,6 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-
 # SQLite: an index over the table itself, kept by its triggers. PostgreSQL: an index over the same two texts.
 SQLITE = (
     "CREATE VIRTUAL TABLE triggers_eventwords_index USING fts5("

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 DESK = "/nightdesk"  # who did it when nobody did: no person can be called so
-SPOKEN = {"A": "action", "R": "run", "E": "event", "D": "deadletter"}  # A-7 is action/7
+SPOKEN = {"A": "action", "R": "run", "E": "event", "D": "deadletter", "B": "bulk"}  # A-7 is action/7
 
 
 class AuditQuerySet(models.QuerySet["Audit"]):

@@ -85,7 +85,7 @@ class Bulk(Stateful):
 
     @property
     def tally(self) -> dict[str, int]:
-        """How many rows stand where (waiting, started, done, failed, skipped), and how the runs of the started ended."""
+        """How many rows stand where (waiting, started, done, failed, skipped), and where the started ones' runs do."""
         if self.counts is not None:
             return {name: int(n) for name, n in self.counts.items()}
         counts: dict[str, int] = {}
@@ -101,17 +101,14 @@ class BulkItemQuerySet(models.QuerySet["BulkItem"]):
     def waiting(self) -> "BulkItemQuerySet":
         return self.filter(status="waiting")
 
-    def told(self) -> "BulkItemQuerySet":
-        """Known to have gone well or not, with `ended_at`: the run it started has ended, or it could not be started."""
-        known = Q(status="failed") | Q(status="started", run__status__in=ENDED)
-        return self.filter(known).annotate(ended_at=Coalesce("run__finished_at", F("at")))
-
     def newest_told(self, since: datetime, most: int) -> list[bool]:
-        """Whether each of the newest `most` that ended after `since` went wrong."""
-        rows = self.told().filter(ended_at__gt=since).order_by("-ended_at", "-pk")
-        return [
-            status == "failed" or ended == "dead" for status, ended in rows.values_list("status", "run__status")[:most]
-        ]
+        """Whether each of the newest `most` that are known to have gone well or wrong after `since` went wrong.
+
+        Known is what a run ended with that was started, and what could not be started."""
+        known = Q(status="failed") | Q(status="started", run__status__in=ENDED)
+        rows = self.filter(known).annotate(ended_at=Coalesce("run__finished_at", F("at"))).filter(ended_at__gt=since)
+        told = rows.order_by("-ended_at", "-pk").values_list("status", "run__status")[:most]
+        return [status == "failed" or ended == "dead" for status, ended in told]
 
 
 class BulkItem(models.Model):

@@ -21,6 +21,7 @@ PAGES = {
     "run": ("run", "R-"),
     "event": ("event", "E-"),
     "deadletter": ("dead-letter", "D-"),
+    "bulk": ("bulk-job", "B-"),
     "source": ("source-edit", ""),
     "trigger": ("trigger-edit", ""),
     "connection": ("connection-edit", ""),

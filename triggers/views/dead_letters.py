@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from django.db.models import Count, Max, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -20,6 +21,7 @@ FILTERS = ("kind", "fingerprint", "status", "since", "until")
 STATUSES = ("open", "redriven", "dismissed")
 KINDS = ("run", "action", "event")
 RECENT = timedelta(hours=1)  # a cause seen within it is still happening
+LATELY = timedelta(days=1)  # and within it perhaps
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LIST_LEAVES_OUT = ("event__raw", "event__data_json", "event__headers", "redriven_as__result_json")
 
@@ -39,6 +41,8 @@ def dead_letters(request: HttpRequest) -> HttpResponseBase:
     counted = dict(DeadLetter.objects.values_list("status").annotate(n=Count("pk")).order_by())
     context = {
         "groups": groups,
+        "letters": (letters := rows.open()[: COUNTED + 1].count() if "open" in statuses else 0),
+        "letters_words": capped(letters),
         "count": capped(causes[: COUNTED + 1].count()),
         "status": statuses[0] if len(statuses) == 1 else "",
         "statuses": statuses,
@@ -82,10 +86,11 @@ def below(causes: QuerySet[Any, Any], filters: Filters) -> QuerySet[Any, Any]:
 def told(causes: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
     """The causes with their newest letter and whether it still happens."""
     worked = Run.objects.filter(handler=OuterRef("handler"), status="succeeded").order_by("-pk").values("finished_at")
-    recent = DeadLetter.objects.filter(fingerprint=OuterRef("fingerprint"), last_at__gte=now - RECENT).order_by()
+    same = DeadLetter.objects.filter(fingerprint=OuterRef("fingerprint")).order_by()
     letters = DeadLetter.objects.annotate(
         worked_at=Subquery(worked[:1]),
-        recent=Subquery(recent.values("fingerprint").annotate(n=Count("pk")).values("n")),
+        hour=counted_since(same, now - RECENT),
+        day=counted_since(same, now - LATELY),
     ).in_bulk([cause["newest"] for cause in causes])
     return [
         cause | {"letter": (row := letters[cause["newest"]]), "still": still(cause["last"], row, now)}
@@ -93,13 +98,26 @@ def told(causes: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
     ]
 
 
+def counted_since(letters: DeadLetterQuerySet, since: datetime) -> Any:
+    counts = letters.filter(last_at__gte=since).values("fingerprint").annotate(n=Count("pk")).values("n")
+    return Coalesce(Subquery(counts), 0)
+
+
 def still(last: datetime, newest: Any, now: datetime) -> dict[str, Any]:
-    """Is it still happening? `{tone, icon, words, at}`; `newest` is annotated with `worked_at` and `recent`."""
-    if newest.worked_at and newest.worked_at > last:
-        return {"tone": "ok", "icon": "circle-check", "words": "Its handler worked since", "at": newest.worked_at}
+    """Is it still happening? `{tone, icon, words, at, more, hour, day}`; `newest` is annotated as by `told`."""
+    facts = {"hour": newest.hour, "day": newest.day, "more": "", "at": last}
+    if newest.handler and newest.worked_at and newest.worked_at > last:
+        more = f"{newest.day} in the last 24 hours, none since" if newest.day else ""
+        words = "Probably mended: last success"
+        return facts | {"tone": "ok", "icon": "circle-check", "words": words, "at": newest.worked_at, "more": more}
     if now - last < RECENT:
-        return {"tone": "fail", "icon": "triangle-alert", "words": f"Yes, {newest.recent} in the last hour", "at": None}
-    return {"tone": "skip", "icon": "clock", "words": "Not seen since", "at": last}
+        more = f"{newest.day} in the last 24 hours" if newest.day > newest.hour else ""
+        words = f"Yes, {newest.hour} in the last hour"
+        return facts | {"tone": "fail", "icon": "triangle-alert", "words": words, "at": None, "more": more}
+    if now - last < LATELY:
+        words = f"Perhaps: {newest.day} in the last 24 hours, the last"
+        return facts | {"tone": "retry", "icon": "clock", "words": words}
+    return facts | {"tone": "skip", "icon": "clock", "words": "Not seen since"}
 
 
 @require_safe

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
@@ -12,10 +13,10 @@ from django.views.decorators.http import require_POST, require_safe
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
-from triggers import redrive, schemas
+from triggers import pinning, redrive, schemas, search
 from triggers.envelope import INNER
-from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
-from triggers.views.lists import Filters, as_table, found_by, list_page, listing
+from triggers.models import Event, Pin, Refusal, Run, Seen, Source, Trigger
+from triggers.views.lists import Filters, as_number, as_table, list_page, listing
 
 FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
 MOST_INLINE = 512 * 1024  # bytes of a payload drawn on the page; above it is a download
@@ -29,7 +30,7 @@ def events(request: HttpRequest) -> HttpResponseBase:
     everything = Event.objects.without_payload()
     rows = filters.narrow(everything, schemas.EventFilters)
     if words := filters.one("q"):
-        rows = found_by(schemas.EventFilters.about(words), rows, filters, prefix="E-")
+        rows = rows.filter(found_by(words, filters, payloads=can(request.user, "payloads")))
     if filters.as_table:
         return as_table(request, "events", schemas.EventRow, rows, schemas.EventRow.facts)
     found = listing(rows, everything, filters)
@@ -40,6 +41,17 @@ def events(request: HttpRequest) -> HttpResponseBase:
         filters.pick("status", "State", Event.STATUSES),
     ]
     return list_page(request, "triggers/events.html", filters, {"list": found, "picks": picks})
+
+
+def found_by(words: str, filters: Filters, *, payloads: bool) -> Q:
+    """The event with this number, or those with these words; how far was looked is said."""
+    if search.newest() > search.REACH:
+        filters.notes.append(
+            f"Whole words were looked for everywhere, parts of words in the newest {search.REACH:,} events."
+        )
+    matching = search.matching(words, payloads=payloads)
+    number = as_number(words, "E-")
+    return matching if number is None else Q(pk=number) | matching
 
 
 def source_names() -> list[str]:
@@ -80,6 +92,8 @@ def event(request: HttpRequest, seq: int) -> HttpResponse:
         "woken": found.ended_waits.select_related("run").order_by("pk"),
         "duplicates": Refusal.objects.filter(event=found.pk).order_by("-pk")[:MOST_DUPLICATES],
         "keys": Seen.objects.filter(event=found.pk).order_by("pk"),
+        "pin": Pin.objects.filter(event=found.pk).select_related("by").first(),
+        "retention_days": settings.RETENTION_DAYS,
         "letters": found.letters.order_by("pk"),
         **(payload_of(found) if can(request.user, "payloads") else {}),
     }
@@ -157,3 +171,23 @@ def run_event_again(request: HttpRequest, seq: int) -> HttpResponse:
         return redirect("event", seq=seq)
     messages.success(request, f"R-{run.pk} runs {trigger.handler} again for this event.")
     return redirect("run", pk=run.pk)
+
+
+@require_POST
+@needs("operate")
+def pin_event(request: HttpRequest, seq: int) -> HttpResponse:
+    """Keep its payload whatever its age, with the reason."""
+    found = get_object_or_404(Event, pk=seq)
+    try:
+        pinning.pin(found, by=who(request), reason=request.POST.get("reason", ""))
+    except Problem as refused:
+        messages.error(request, refused.detail)
+    return redirect("event", seq=seq)
+
+
+@require_POST
+@needs("operate")
+def unpin_event(request: HttpRequest, seq: int) -> HttpResponse:
+    """Leave it to retention again."""
+    pinning.unpin(get_object_or_404(Event, pk=seq), by=who(request))
+    return redirect("event", seq=seq)

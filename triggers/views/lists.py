@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 from django.utils import timezone
@@ -19,7 +19,6 @@ from project.lib.table import by_number
 
 SIZE = 50  # rows a page starts with, and how many "Load 50 more" adds
 LONGEST = 500  # rows on one page; older ones are on the next
-REACH = 100_000  # rows a search by words reads
 COUNTED = 10_000  # above it a list says "10,000+"
 SPANS = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 PAGING = ("rows", "after", "format")
@@ -169,6 +168,12 @@ class Filters:
         """The address of the same rows as CSV, all of them."""
         return self.address(format="csv", rows=None, after=None)
 
+    @property
+    def wish(self) -> str:
+        """`&…` to follow a verb: the same rows, for a bulk job."""
+        text = self.address(format=None, rows=None, after=None).removeprefix("?")
+        return f"&{text}" if text else ""
+
     def address(self, **changes: Any) -> str:
         """`?…` of this list with some parameters changed; None, "" and [] take one out."""
         query = self.query.copy()
@@ -253,24 +258,6 @@ def listing(rows: QuerySet[Any], everything: QuerySet[Any], filters: Filters) ->
         newest=filters.address(after=None, rows=None) if after else "",
         filters=filters,
     )
-
-
-def found_by(words: Q, rows: Rows, filters: Filters, *, prefix: str) -> Rows:
-    """The rows with the number that was asked for, or with its words in them.
-
-    Words alone are looked for in the newest REACH rows only, and the page says so."""
-    number = as_number(filters.one("q"), prefix)
-    near = words & reach(rows, filters)
-    return rows.filter(near if number is None else Q(pk=number) | near)
-
-
-def reach(rows: QuerySet[Any], filters: Filters) -> Q:
-    narrowed = any(filters.many(name) for name in filters.names if name != "q")
-    newest = 0 if narrowed else rows.order_by("-pk").values_list("pk", flat=True).first() or 0
-    if newest <= REACH:
-        return Q()
-    filters.notes.append(f"Looked through the newest {REACH:,}. Choose a source, state or time to look further back.")
-    return Q(pk__gt=newest - REACH)
 
 
 def list_page(request: HttpRequest, template: str, filters: Filters, context: dict[str, Any]) -> HttpResponse:

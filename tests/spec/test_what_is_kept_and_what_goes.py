@@ -1,0 +1,219 @@
+"""Retention: payloads go after their time in small pieces, facts stay, and nothing that is still needed is touched."""
+
+import io
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from project.lib import clock
+from project.people.models import User
+from tests import builders
+from triggers import bulk, pinning, redrive, retention, search
+from triggers.errors import NotValid, PayloadGone
+from triggers.models import Audit, Bulk, Counted, DeadLetter, Event, EventWords, Run, Step
+
+pytestmark = pytest.mark.django_db(transaction=True)
+OLD = timedelta(days=31)
+Later = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _no_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "REST", 0)
+
+
+def story(status: str = "succeeded", **fields: Any) -> Run:
+    """An event that came 31 days ago and a run that ended then, with a payload everywhere."""
+    then = clock.now() - OLD
+    told = [{"trigger": "t", "outcome": "matched", "detail": "secret"}]
+    event = builders.event(data={"card": "secret"}, received_at=then, outcomes=told, subject="orders/7")
+    ended = {"finished_at": then} if status in ("succeeded", "dead", "cancelled") else {}
+    error = {"type": "KeyError", "message": "secret", "traceback": "secret"}
+    run = builders.run(event=event, status=status, result_json='"secret"', error=error, **{**ended, **fields})
+    builders.step(run, 1, result_json='"secret"', input_text='"secret"')
+    return run
+
+
+def everything(run: Run) -> str:
+    """All that the desk still remembers of it, as one text."""
+    rows = [*Event.objects.values(), *Run.objects.values(), *Step.objects.values(), *EventWords.objects.values()]
+    return json.dumps([{name: str(value) for name, value in row.items()} for row in rows])
+
+
+def keeps_all(run: Run) -> bool:
+    event = Event.objects.get(pk=run.event_id)
+    return event.data == {"card": "secret"} and event.pruned_at is None
+
+
+def test_payloads_go_and_facts_stay() -> None:
+    run = story()
+    search.index()
+    assert "secret" in everything(run)
+    done = retention.prune()
+    assert (done["events"], done["runs"]) == (1, 1)
+    assert "secret" not in everything(run)
+    event, run = Event.objects.get(), Run.objects.get()
+    assert (event.type, event.subject, event.outcomes) == (
+        "github.issues.opened",
+        "orders/7",
+        [{"trigger": "t", "outcome": "matched"}],
+    )
+    assert (run.status, run.error and run.error["type"], run.finished_at is not None) == ("succeeded", "KeyError", True)
+    assert [step.name for step in run.steps.all()] == ["step 1"]
+    assert search.by_words("orders", payloads=True) == [event.pk]
+    assert retention.prune()["events"] == 0
+
+
+def test_young_payloads_stay() -> None:
+    builders.event(data={"card": "secret"})
+    retention.prune()
+    assert Event.objects.get().data == {"card": "secret"}
+
+
+@pytest.mark.parametrize("status", ["queued", "waiting", "retrying", "blocked"])
+def test_what_still_waits_keeps_everything(status: str) -> None:
+    run = story(status)
+    retention.prune()
+    assert keeps_all(run)
+    assert Step.objects.get().result == "secret"
+
+
+def test_an_open_letter_keeps_its_event_and_its_run_until_somebody_settles_it(ann: User, later: Later) -> None:
+    run = story("dead")
+    now = clock.now()
+    times = {"first_at": now - OLD, "last_at": now - OLD}
+    DeadLetter.objects.create(kind="run", run=run, error_type="KeyError", message="secret", fingerprint="f", **times)
+    retention.prune()
+    assert keeps_all(run)
+    redrive.dismiss(DeadLetter.objects.get(), by=ann, reason="known")
+    later(days=1, seconds=1)
+    retention.prune()
+    assert not keeps_all(run)
+    assert DeadLetter.objects.get().message == "secret", "it was settled a day ago"
+    later(days=31)
+    retention.prune()
+    assert (DeadLetter.objects.get().message, DeadLetter.objects.get().error_type) == ("", "KeyError")
+
+
+@pytest.mark.parametrize("status", ["awaiting", "approved", "delivering", "unknown"])
+def test_an_action_that_is_not_settled_keeps_what_it_came_from(ann: User, status: str) -> None:
+    run = story()
+    builders.action(by=ann, run=run, status=status, leased_until=clock.now())
+    retention.prune()
+    assert keeps_all(run)
+
+
+def test_a_pinned_event_is_kept_whole_until_it_is_no_longer(ann: User, sign_in: Any, later: Later) -> None:
+    run = story()
+    browser = sign_in(ann)
+    assert "Keep it longer" in browser.get(f"/events/{run.event_id}").content.decode()
+    browser.post(f"/events/{run.event_id}/pin", {"reason": "evidence in a dispute"})
+    retention.prune()
+    assert keeps_all(run)
+    assert fresh_result(run) == "secret"
+    page = browser.get(f"/events/{run.event_id}").content.decode()
+    assert "evidence in a dispute" in page
+    assert "by ann" in page
+    browser.post(f"/events/{run.event_id}/pin/end")
+    later(days=1, seconds=1)
+    retention.prune()
+    assert not keeps_all(run)
+    assert list(Audit.objects.filter(kind="event").values_list("verb", flat=True)) == ["pin", "unpin"]
+    with pytest.raises(PayloadGone):
+        pinning.pin(run.event, by=ann, reason="too late")
+
+
+def fresh_result(run: Run) -> Any:
+    return Run.objects.get(pk=run.pk).result
+
+
+def test_a_pin_says_why(ann: User) -> None:
+    with pytest.raises(NotValid):
+        pinning.pin(builders.event(), by=ann, reason=" ")
+
+
+def test_what_a_bulk_job_will_take_is_kept_and_its_own_rows_go_with_the_years(ann: User, later: Later) -> None:
+    run, trigger = story(), builders.trigger("story")
+    job = bulk.press("run_again", Event.objects.all(), by=ann, filter={}, triggers=[trigger], canary=0)
+    retention.prune()
+    assert keeps_all(run)
+    bulk.cancel(job, by=ann)
+    later(days=31)
+    retention.prune()
+    job = Bulk.objects.get()
+    assert (job.items.count(), job.tally) == (0, {"waiting": 1})
+
+
+def test_nothing_runs_again_without_its_payload(ann: User) -> None:
+    run, trigger = story(), builders.trigger("story")
+    retention.prune()
+    run = Run.objects.get(pk=run.pk)
+    for again in (
+        lambda: redrive.rerun(run, by=ann),
+        lambda: redrive.rerun(run, by=ann, from_step="step 1", data={"card": "new"}),
+        lambda: redrive.run_event_again(run.event, trigger, by=ann),
+    ):
+        with pytest.raises(PayloadGone):
+            again()
+    assert Run.objects.count() == 1
+    assert redrive.rerun(run, by=ann, data={"card": "new"}).data_json == '{"card": "new"}'
+
+
+def test_thousands_go_in_pieces_and_a_round_that_was_cut_short_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BG-04: no statement names more rows than a piece, and what is done stays done."""
+    monkeypatch.setattr(retention, "PIECE", 10)
+    then = clock.now() - OLD
+    for _ in range(35):
+        builders.event(received_at=then)
+    emptied, pieces = retention.empty_some_events, []
+
+    def cut_short(ids: list[int], now: Any) -> int:
+        if len(pieces) == 2:
+            raise KeyboardInterrupt
+        pieces.append(len(ids))
+        return emptied(ids, now)
+
+    monkeypatch.setattr(retention, "empty_some_events", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        retention.prune()
+    monkeypatch.setattr(retention, "empty_some_events", emptied)
+    assert Event.objects.filter(pruned_at=None).count() == 15
+    with CaptureQueriesContext(connection) as asked:
+        assert retention.prune()["events"] == 15
+    assert max(sql["sql"].count(", ") for sql in asked if " IN (" in sql["sql"]) < 500
+    assert not Event.objects.filter(pruned_at=None).exists()
+
+
+def test_a_round_does_not_read_again_what_it_emptied_before() -> None:
+    story()
+    retention.prune()
+    until = Counted.objects.get(name="pruned events").until
+    assert until == Event.objects.get().received_at
+    assert retention.begin_at("events", again=True) == until
+
+
+def test_the_command_counts_first_and_does_it_then() -> None:
+    story()
+    told = io.StringIO()
+    call_command("prune", dry_run=True, stdout=told)
+    assert "1  events would go" in told.getvalue()
+    assert Event.objects.filter(pruned_at=None).count() == 1
+    call_command("prune", stdout=told, stderr=io.StringIO())
+    assert "1  events gone" in told.getvalue()
+
+
+def test_the_page_of_an_old_event_still_opens(ann: User, sign_in: Callable[[User], Client]) -> None:
+    run = story()
+    retention.prune()
+    browser = sign_in(ann)
+    assert "removed" in browser.get(f"/events/{run.event_id}").content.decode()
+    for tab in ("timeline", "log", "payload", "history"):
+        assert browser.get(f"/runs/{run.pk}?tab={tab}").status_code == 200
+    assert browser.get(f"/runs/{run.pk}?step=step+1").status_code == 200

@@ -1,0 +1,208 @@
+"""Bulk jobs: what a press would do, the press, and how far it is."""
+
+from dataclasses import dataclass
+from typing import Any, get_origin
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from project.lib.problem import Problem
+from project.lib.states import IllegalMove
+from project.people.doors import needs, who
+from project.people.roles import can
+from triggers import bulk, schemas_bulk
+from triggers.errors import AlreadyAtWork, NotValid
+from triggers.models import Bulk, BulkItem, Trigger
+from triggers.schemas_bulk import FILTERS, OF_A_PAGE
+from triggers.views.lists import Filters, as_table, capped, listing
+
+WORDS = {  # verb -> what is done, to what, the letter before a number, the page of one, the list
+    "redrive": ("Run again", "dead letter", "D", "dead-letter", "dead-letters"),
+    "dismiss": ("Dismiss", "dead letter", "D", "dead-letter", "dead-letters"),
+    "cancel": ("Cancel", "run", "R", "run", "runs"),
+    "run_again": ("Run again", "event", "E", "event", "events"),
+}
+FIELDS = ("verb", "upto", "canary", "rate", "stop_after", "reason", "triggers")
+MOST_JOBS = 100
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody is about to ask for: a verb, and a filter as its list reads it."""
+
+    verb: str
+    texts: dict[str, list[str]]
+    upto: int | None
+    triggers: list[str]
+    notes: list[str]  # what of the filter could not be used: then nothing may be pressed
+
+    @property
+    def words(self) -> str:
+        return filter_words(self.texts)
+
+
+def filter_words(texts: dict[str, list[str]]) -> str:
+    return ", ".join(f"{name} {' or '.join(values)}" for name, values in texts.items()) or "all of them"
+
+
+def wish_of(query: QueryDict) -> Wish:
+    """Read a wish from an address or a form. Raises Http404 for an unknown verb."""
+    verb = query.get("verb", "")
+    if verb not in FILTERS:
+        raise Http404("There is no such bulk job.")
+    kinds = {name: field.annotation for name, field in FILTERS[verb].model_fields.items() if name not in OF_A_PAGE}
+    filters = Filters(without(query), tuple(kinds))
+    lists = [name for name, kind in kinds.items() if get_origin(kind) is list]
+    texts = {name: sorted(map(str, filters.usable(name, kinds[name]))) for name in lists}
+    moments = {name: filters.time(name) for name in ("since", "until") if name in kinds}
+    texts |= {name: [moment.isoformat()] for name, moment in moments.items() if moment}
+    texts["q"] = filters.many("q")[:1]
+    upto = filters_of_form(query).whole("upto") or None
+    chosen = [name for name in dict.fromkeys(query.getlist("triggers")) if name]
+    return Wish(verb, {name: texts[name] for name in sorted(texts) if texts[name]}, upto, chosen, filters.notes)
+
+
+def without(query: QueryDict) -> QueryDict:
+    """The filter alone: without the fields of the form around it."""
+    rest = query.copy()
+    for name in (*FIELDS, "csrfmiddlewaretoken"):
+        rest.pop(name, None)
+    return rest
+
+
+def filters_of_form(query: QueryDict) -> Filters:
+    return Filters(query, (*query,))
+
+
+@require_safe
+@needs("operate")
+def new(request: HttpRequest) -> HttpResponse:
+    """What a press would do, counted; nothing is done."""
+    wish = wish_of(request.GET)
+    deed, noun, letter, page, back = WORDS[wish.verb]
+    rows = schemas_bulk.rows_of(wish.verb, wish.texts, payloads=can(request.user, "payloads"))
+    seen = bulk.look(wish.verb, rows, upto=wish.upto)
+    triggers = Trigger.objects.kept().order_by("slug") if wish.verb == "run_again" else ()
+    context = {
+        "wish": wish,
+        "deed": deed,
+        "noun": noun,
+        "letter": letter,
+        "page": page,
+        "back": f"{reverse(back)}?{without(request.GET).urlencode()}",
+        "count": seen["count"],
+        "count_words": capped(seen["count"]),
+        "too_many": seen["count"] > bulk.MOST,
+        "most": bulk.MOST,
+        "first": seen["first"],
+        "upto": seen["upto"],
+        "starts_runs": wish.verb in ("redrive", "run_again"),
+        "triggers": triggers,
+        "hidden": [(name, value) for name, values in wish.texts.items() for value in values],
+    }
+    return render(request, "triggers/bulk_new.html", context, status=400 if wish.notes else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def jobs(request: HttpRequest) -> HttpResponseBase:
+    """All bulk jobs, the newest first; a POST begins one."""
+    if request.method == "POST":
+        return press(request)
+    rows = list(Bulk.objects.select_related("by").order_by("-pk")[:MOST_JOBS])
+    for job in rows:
+        job.shown = shown(job)  # type: ignore[attr-defined]
+    return render(request, "triggers/bulk_jobs.html", {"jobs": rows})
+
+
+@needs("operate")
+def press(request: HttpRequest) -> HttpResponse:
+    wish = wish_of(request.POST)
+    address = f"{reverse('bulk-new')}?verb={wish.verb}&{without(request.POST).urlencode()}"
+    given = filters_of_form(request.POST)
+    numbers = {name: min(given.whole(name), most) for name, most in LIMITS.items()}
+    try:
+        refuse(wish)
+        rows = schemas_bulk.rows_of(wish.verb, wish.texts, payloads=can(request.user, "payloads"))
+        job = bulk.press(
+            wish.verb,
+            rows,
+            by=who(request),
+            filter=wish.texts,
+            triggers=list(Trigger.objects.kept().filter(slug__in=wish.triggers).order_by("slug")),
+            reason=request.POST.get("reason", ""),
+            canary=numbers["canary"],
+            rate=numbers["rate"] or 10,
+            stop_after=numbers["stop_after"] or 5,
+            upto=wish.upto,
+        )
+    except AlreadyAtWork as other:
+        messages.error(request, f"{other.detail} Nothing was started a second time.")
+        return redirect("bulk-job", pk=other.facts["bulk"])
+    except Problem as refused:
+        messages.error(request, refused.detail)
+        return redirect(address)
+    return redirect("bulk-job", pk=job.pk)
+
+
+LIMITS = {"canary": bulk.MOST_CANARIES, "rate": bulk.FASTEST, "stop_after": bulk.MOST_FAILURES}
+
+
+def refuse(wish: Wish) -> None:
+    """A filter that was not read whole would take other rows than those that were meant."""
+    if wish.notes:
+        raise NotValid(f"{wish.notes[0]} Nothing was started.")
+
+
+@require_safe
+def job(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """One job: how far it is, and what became of each row."""
+    found = get_object_or_404(Bulk.objects.select_related("by"), pk=pk)
+    filters = Filters(request.GET, ("status",))
+    everything = found.items.select_related("run", "trigger").defer("run__result_json", "run__data_json", "run__error")
+    statuses = filters.some("status", BulkItem.STATUSES)
+    rows = everything.filter(status__in=statuses) if statuses else everything
+    if filters.as_table:
+        return as_table(request, f"B-{pk}", schemas_bulk.ItemOut, rows, schemas_bulk.ItemOut.of)
+    return render(
+        request,
+        "triggers/bulk.html",
+        {"job": found, "list": listing(rows, everything, filters), "filters": filters, **shown(found)},
+    )
+
+
+def shown(job: Bulk) -> dict[str, Any]:
+    """A job in words and numbers."""
+    deed, noun, letter, page, back = WORDS[job.verb]
+    counts = schemas_bulk.told(job)
+    plural = "s" if job.total != 1 else ""
+    return {
+        "title": f"{deed}: {job.total:,} {noun}{plural}",
+        "filter_words": filter_words(job.filter),
+        "noun": noun,
+        "letter": letter,
+        "page": page,
+        "back": reverse(back),
+        "counts": counts,
+        "taken": job.total - counts["left"],
+        "judged_until": job.canary_at + bulk.CANARY_FOR if job.waits_for_canary and job.canary_at else None,
+        "still_running": counts["started"] - counts["succeeded"] - counts["dead"] - job.tally.get("cancelled", 0),
+    }
+
+
+@require_POST
+@needs("operate")
+def turn(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Pause it, let it go on, or leave the rest as it is."""
+    found = get_object_or_404(Bulk, pk=pk)
+    try:
+        TURNS[verb](found, by=who(request))
+    except IllegalMove:
+        found.refresh_from_db()
+        messages.error(request, f"B-{pk} is {found.status} by now.")
+    return redirect("bulk-job", pk=pk)
+
+
+TURNS = {"pause": bulk.pause, "resume": bulk.resume, "cancel": bulk.cancel}
