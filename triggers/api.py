@@ -14,6 +14,7 @@ from triggers import redrive, schemas, schemas_events, search
 from triggers.errors import NotValid
 from triggers.models import DeadLetter, Event, Run, Source, Trigger
 from triggers.publish import publish
+from triggers.unblock import unblock
 
 router = Router()
 
@@ -105,7 +106,6 @@ def rerun(request: HttpRequest, id: int, body: schemas.RerunIn | None = None) ->
     return Status(201, schemas.RunRow.facts(new))
 
 
-@router.get("/dead-letters", response=Page[schemas.LetterOut], tags=["dead letters"])
 @router.post("/runs/{int:id}/choice", response={200: schemas.RunRow, 201: schemas.RunRow}, tags=["runs"])
 def choose(request: HttpRequest, id: int, body: schemas.ChoiceIn) -> Any:
     """How a blocked run goes on: 200 with the run itself, 201 with the new one after `restart`."""
@@ -116,6 +116,7 @@ def choose(request: HttpRequest, id: int, body: schemas.ChoiceIn) -> Any:
     return Status(200 if run.pk == id else 201, schemas.RunRow.facts(fresh))
 
 
+@router.get("/dead-letters", response=Page[schemas.LetterOut], tags=["dead letters"])
 def list_letters(request: HttpRequest, filters: Query[schemas.LetterFilters]) -> Any:
     who = caller(request)
     who.need("view")
@@ -134,8 +135,8 @@ def get_letter(request: HttpRequest, id: int) -> Any:
     "/dead-letters/{int:id}/redrive", response={201: schemas.RunRow, 202: schemas.LetterOut}, tags=["dead letters"]
 )
 def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn | None = None) -> Any:
-    who = caller(request)
     """201 with the new run; 202 for the letter of an event, which is matched again."""
+    who = caller(request)
     who.need("operate")
     letter = found(DeadLetter.objects.all(), pk=id)
     wish = body or schemas.RedriveIn.model_validate({})
@@ -143,9 +144,9 @@ def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn | None
     run = redrive.redrive(
         letter, by=who.user, data=data, from_=wish.from_, send_again=wish.send_again, reason=wish.reason
     )
-    return Status(201, schemas.RunRow.facts(run))
     if run is None:
         return Status(202, schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id), payload=who.may("payloads")))
+    return Status(201, schemas.RunRow.facts(run))
 
 
 @router.post("/dead-letters/{int:id}/dismiss", response=schemas.LetterOut, tags=["dead letters"])

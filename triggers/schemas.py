@@ -7,7 +7,7 @@ from operator import or_
 from typing import Annotated, Any, ClassVar, Literal
 
 from django.db.models import Case, F, Q, When
-from django.db.models.functions import Coalesce, Length
+from django.db.models.functions import Coalesce, Greatest, Length
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
@@ -187,7 +187,7 @@ def shown_error(error: dict[str, Any] | None, payload: bool) -> dict[str, Any] |
 
 
 class StepOut(Schema):
-    """`result` is null without the right to see payloads, and when `result_size` (characters of JSON) is over 64 Ki."""
+    """`result` is null without the right to see payloads, and when `result_size` (bytes of JSON) is over 64 Ki."""
 
     name: str
     kind: str
@@ -203,7 +203,8 @@ class StepOut(Schema):
     def of_run(cls, run: Run, *, payload: bool) -> list[dict[str, Any]]:
         """The newest steps in order; a large result does not even leave the database."""
         small = Case(When(result_size__lte=LARGEST_RESULT, then=F("result_json")))
-        sized = run.steps.defer("result_json").annotate(result_size=Coalesce(Length("result_json"), 0), small=small)
+        told = Greatest("size", Coalesce(Length("result_json"), 0))  # what is old has no size
+        sized = run.steps.defer("result_json").annotate(result_size=told, small=small)
         return [cls.of(step, payload=payload) for step in reversed(sized.order_by("-seq")[:MOST_STEPS])]
 
     @classmethod
@@ -216,8 +217,9 @@ class StepOut(Schema):
 class RunOut(RunRow):
     """Results of the run and of its steps are null without the right to see payloads.
 
-    Of the `steps_total` steps the newest 500 are shown."""
+    Of the `steps_total` steps the newest 500 are shown. `memory_mib` is what its worker held when last seen."""
 
+    memory_mib: int | None
     result: Any = None
     error: Any = None
     steps: list[StepOut]
@@ -232,7 +234,8 @@ class RunOut(RunRow):
             "error": shown_error(run.error, payload),
             "steps": StepOut.of_run(run, payload=payload),
             "steps_total": run.steps.count(),
-            "actions": list(actions.order_by("pk").values("id", "kind", "tier", "title", "status")),
+            "memory_mib": run.memory_mib,
+            "actions": list(actions.order_by("pk").values("id", "kind", "tier", "title", "status", "compensates")),
         }
 
 
@@ -244,6 +247,10 @@ class RerunIn(Strict):
     from_step: str | None = None
     reason: str = Field("", max_length=2000)
     send_again: list[str] = []
+
+
+class ChoiceIn(Strict):
+    choice: Literal["continue", "restart", "cancel"]
 
 
 # --- dead letters ---
