@@ -41,9 +41,12 @@ class History:
         return step.kind not in FREE and step.seq > self.run.accepted_seq and step.fence > 0
 
     def is_open(self, step: Step) -> bool:
-        """Whether it failed in a try before this one: it is computed again, if the code asks for it."""
+        """Whether it failed in a try before this one: it is computed again, if the code asks for it.
+
+        Not so one whose function ran to its end: only what it returned could not be kept."""
         failed = step.status == "failed" and step.kind == "call" and step.fence > 0
-        return failed and (step.error or {}).get("attempt") != self.run.attempt
+        error = step.error or {}
+        return failed and error.get("attempt") != self.run.attempt and "returned" not in error
 
     def is_plain(self, wait: Wait) -> bool:
         """Whether it is a wait of the handler's own that no step tells of yet."""

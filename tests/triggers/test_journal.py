@@ -167,6 +167,25 @@ def test_a_refused_result_counts_as_done_once_its_function_ran() -> None:
     assert "$: object" in run.result
 
 
+def test_not_even_the_next_try_of_the_run_calls_it_again(later: Callable[..., None]) -> None:
+    ran: list[int] = []
+
+    def story(run: Durable) -> str:
+        try:
+            run.step("charge", lambda: ran.append(1) or object())
+        except NotJson:
+            if run.row.attempt == 1:
+                raise ConnectionError("away") from None
+        return "gone on"
+
+    with registered("story", story):
+        run = builders.run("story")
+        work()
+        later(minutes=1)
+        work()
+    assert (fresh(run).result, ran) == ("gone on", [1])
+
+
 def test_letters_of_every_kind_come_back_as_they_went_in() -> None:
     texts = ["ünï", "漢字", "half \ud800", "nul \x00", "line \u2028", "😀"]
     run = perform(lambda run: run.step("texts", lambda: texts) == texts)
