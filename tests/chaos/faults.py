@@ -1,7 +1,7 @@
 """What happens at the failpoints of a desk that runs with `tests.chaos.settings`: a plan that tests write and change.
 
 The plan is the file NIGHTDESK_FAILPOINTS names. One line a fault: the place (`*` for all others), what happens there,
-and when: a probability, or `#3` for the third time that any process of the desk comes there.
+and when: a probability, or `#3` for the third time that any process of the desk comes there under this plan.
 
     after_call       kill  0.2      the process dies by SIGKILL, and is counted
     after_step_call  stop  #1       it stands still by SIGSTOP, until the test lets it go on
@@ -69,7 +69,7 @@ class Faults:
 
     def count(self, name: str) -> int:
         """How often any process of the desk came here."""
-        with open(self.plan.with_suffix(f".{name}"), "a+b") as file:
+        with open(self.plan.with_suffix(f".{name}.count"), "a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.write(b".")
             file.flush()

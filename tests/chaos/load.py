@@ -52,6 +52,7 @@ class Caller:
     refused: int = 0  # connection errors and 503: it rings again
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     stopped: threading.Event = field(default_factory=threading.Event)
+    held: threading.Event = field(default_factory=threading.Event)  # while set, no further order is rung
     crew: list[threading.Thread] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -70,6 +71,9 @@ class Caller:
     def work(self) -> None:
         with httpx.Client(base_url=self.shop.url, timeout=30, trust_env=False) as http:
             while not self.stopped.is_set():
+                if self.held.is_set():
+                    time.sleep(self.pause)
+                    continue
                 order = next(self.numbers)
                 self.answered[order] = self.insist(http, order)
                 if order % 7 == 0:
