@@ -80,30 +80,38 @@ class Supervisor:
 
     async def once(self, child: Child) -> int:
         """Run `child` to its end and return its exit code."""
-        process = await asyncio.create_subprocess_exec(
-            *child.command,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"} | child.env,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C reaches us only, and the whole group can be killed at once
-            preexec_fn=die_with_parent,
-        )
+        reading, writing = os.pipe()  # our own: asyncio waits for the end of a pipe it made as well as for the process
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *child.command,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"} | child.env,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches us only, and the whole group can be killed at once
+                preexec_fn=die_with_parent,
+            )
+        finally:
+            os.close(writing)
         self.running[child.name] = process
         try:
-            await self.relay(child.name, process)
+            await self.relay(child.name, process, reading)
             return await process.wait()
         finally:
             self.running.pop(child.name, None)
             kill_group(process, signal.SIGKILL)  # a dead parent's pool must not go on unseen
 
-    async def relay(self, name: str, process: asyncio.subprocess.Process) -> None:
+    async def relay(self, name: str, process: asyncio.subprocess.Process, reading: int) -> None:
         """Print what the child prints until it has ended; a grandchild that holds the pipe open is not waited for."""
-        assert process.stdout
-        reader = asyncio.create_task(self.lines(name, process.stdout))
+        stream = asyncio.StreamReader()
+        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", 0)
+        )
+        reader = asyncio.create_task(self.lines(name, stream))
         await process.wait()
         await asyncio.wait([reader], timeout=0.5)
         reader.cancel()
+        pipe.close()
 
     async def lines(self, name: str, stream: asyncio.StreamReader) -> None:
         rest = b""

@@ -77,6 +77,23 @@ def is_alive(pid: int) -> bool:
     return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]
 
 
+def test_a_dead_process_is_started_again_although_its_child_lives_and_holds_its_output(desk):
+    up = desk(worker=WITH_CHILD)
+    until(lambda: up.said("child "))
+    parent, child = family(up)
+    os.kill(parent, signal.SIGKILL)
+    until(lambda: up.said("ended (SIGKILL)"))
+    until(lambda: not is_alive(child))
+    until(lambda: up.log.read_text().count("child ") == 2)
+    up.stop()
+
+
+def family(up: Desk) -> tuple[int, int]:
+    """The first process and the child it told of."""
+    child = int(up.log.read_text().rsplit("child ", 1)[1].split()[0])
+    return int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1]), child
+
+
 def test_lines_carry_the_name_of_their_process(desk):
     running = desk(web=STAY, beat=STAY)
     until(lambda: running.said("web  | here") and running.said("beat | here"))
