@@ -44,11 +44,13 @@ def tick() -> Trouble | None:
 
 
 def broker() -> Trouble | None:
+    means = "Nothing is lost: runs go on by the tick, more slowly, and pages ask instead of being told."
     try:
         with stream.client() as client:
-            client.ping()
+            client.set("asked", 1, ex=60)  # a full one still answers a ping
+    except redis.exceptions.OutOfMemoryError:
+        return Trouble("The broker is full: it takes no messages.", means)
     except (redis.RedisError, OSError):
-        means = "Nothing is lost: runs go on by the tick, more slowly, and pages ask instead of being told."
         return Trouble("The broker does not answer.", means)
     return None
 

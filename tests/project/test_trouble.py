@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import redis
 from django.db import DatabaseError
 from django.test import Client
 
@@ -61,6 +62,15 @@ def test_a_late_tick_is_said(banner: Callable[[], str], later: Callable[..., Non
 def test_a_broker_that_is_down_is_said(banner: Callable[[], str], settings: Any, tmp_path: Any) -> None:
     settings.REDIS = type(settings.REDIS)(client=f"unix://{tmp_path}/nobody.sock?db=0", celery="", ours=False)
     assert "The broker does not answer." in banner()
+
+
+def test_a_broker_that_takes_no_messages_is_said(banner: Callable[[], str], settings: Any, valkey: str) -> None:
+    settings.CELERY_BROKER_URL = "redis://"
+    with redis.Redis.from_url(valkey) as client:
+        client.config_set("maxmemory", "1kb")
+        assert client.ping()
+    assert "The broker is full: it takes no messages." in banner()
+    assert "maxmemory" in health.problems()["broker"]
 
 
 def test_workers_that_are_gone_are_told_by_what_waits(banner: Callable[[], str], later: Callable[..., None]) -> None:
