@@ -163,8 +163,9 @@ class Run(Stateful):
                 condition=Q(cancel_requested_at__isnull=False, finished_at=None),
                 name="runs_to_cancel",
             ),
-            models.Index(fields=["leased_until"], condition=Q(status="running"), name="runs_leased"),
-            models.Index(fields=["wake_at"], condition=Q(status="waiting"), name="runs_to_wake"),
+            # Both begin with the status, which is always the same: else SQLite takes `runs_by_status` and reads them all.
+            models.Index(fields=["status", "leased_until"], condition=Q(status="running"), name="runs_leased"),
+            models.Index(fields=["status", "wake_at"], condition=Q(status="waiting"), name="runs_to_wake"),
             models.Index(fields=["rerun_of"], condition=Q(rerun_of__isnull=False), name="runs_again"),
             models.Index(fields=["finished_at"], condition=Q(finished_at__isnull=False), name="runs_by_end"),
             models.Index(fields=["handler", "-id"], name="runs_of_a_handler"),
