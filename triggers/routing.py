@@ -12,6 +12,7 @@ from triggers.matching import Rule, Verdict, match, reads_of
 from triggers.models import ConfigVersion, Event, Source, Trigger
 from triggers.viewing import DOOR_BYTES, event_view, too_big_for_door
 
+KEPT = 10.0  # seconds after which the rows are read again, also when nobody said that they changed
 MAX_HOPS = 8  # an event that was handed on more often starts nothing
 MOST_ASKED = 5000  # types remembered; a sender may invent them
 LATER = "accepted"  # too large to match at the door
@@ -26,6 +27,11 @@ class Table:
     rules: tuple[Rule, ...]
     read_at: float
     asked: dict[tuple[str, str], "Asked"] = field(default_factory=dict)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it must be read again although its version stands: somebody may have written past the doors."""
+        return time.monotonic() - self.read_at > KEPT
 
     def rules_for(self, slug: str, type: str) -> "Asked":
         """The rules to ask of one source's type; worked out once."""
@@ -69,19 +75,19 @@ def table(*, version: int | None = None) -> Table:
     """The table of `version` (None: whatever is current in the database)."""
     wanted = ConfigVersion.current() if version is None else version
     known = Cache.table
-    if known is None or known.version != wanted:
+    if known is None or known.version != wanted or known.is_old:
         known = Cache.table = read()
     return known
 
 
 def cached() -> Table:
     """The table this process holds, possibly a little old: whoever writes with it compares the version again."""
-    return Cache.table or table()
+    return cached_or_none() or table()
 
 
 def cached_or_none() -> Table | None:
-    """The same without asking the database: the door calls it on the loop."""
-    return Cache.table
+    """The same without asking the database, None when it is old: the door calls it on the loop."""
+    return Cache.table if Cache.table and not Cache.table.is_old else None
 
 
 def forget() -> None:

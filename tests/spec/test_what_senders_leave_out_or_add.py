@@ -12,6 +12,7 @@ from tests.deliveries import Answered, deliver, github, signed
 from tests.handlers import fresh, work
 from tests.nodding import handling
 from tests.recorder import Recorder
+from triggers.filters import compile_filter
 from triggers.models import Event, Refusal
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -99,7 +100,8 @@ ODD = b'{"b":1,"a":2,"a":3,"f":1e20}'
 def test_a_body_is_what_it_was_whatever_a_database_makes_of_json() -> None:
     """JS-07: the claim on the body is over its bytes; of two members of one name the last counts, everywhere alike."""
     builders.source()
-    builders.trigger("story", filter="event.data.a == 3 && event.data.f > 1.0")
+    builders.trigger("story", filter_plan=compile_filter("event.data.a == 3 && event.data.f > 1.0"))
+    builders.trigger("story", filter_plan=compile_filter("event.data.a == 2"))
     assert send(ODD).status == 202
     event = Event.objects.get()
     assert bytes(event.raw) == ODD
