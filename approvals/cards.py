@@ -16,7 +16,8 @@ from approvals.kinds import Kind, named
 from approvals.models import Action, Attempt, Decision
 from approvals.models.action import Status
 from approvals.refusals import check_person
-from approvals.rules import Verdict
+from approvals.rules import Reason, Verdict
+from approvals.tallying import Group
 from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter
@@ -69,6 +70,7 @@ class Card:
     newer: Action | None = None  # what took the place of a superseded one
     barred: str = ""
     fresh: bool = False  # the reader proved again who he is
+    ruling: Verdict | None = None  # what the policy says now; only of what waits
     posted: Mapping[str, str] | None = None  # an answer that was refused, and is shown again
 
     @cached_property
@@ -89,8 +91,10 @@ class Card:
 
     @cached_property
     def may_read(self) -> bool:
-        """Arguments are for operators, and for reviewers who may decide them."""
-        return can(self.reader, "payloads") or can(self.reader, "decide") or self.action.asked_by(self.reader)
+        """Arguments are for operators, and for reviewers and members of teams who may decide them."""
+        if can(self.reader, "payloads") or can(self.reader, "decide") or self.action.asked_by(self.reader):
+            return True
+        return policy.is_named(self.reader, self.action)
 
     @cached_property
     def preview(self) -> list[dict[str, str]]:
@@ -142,6 +146,32 @@ class Card:
     def given(self) -> list[Decision]:
         """The yeses that count for this revision."""
         return [d for d in self.decisions if d.verdict == "approve" and d.revision == self.action.revision]
+
+    @cached_property
+    def seats(self) -> list[tuple[Group, int]]:
+        """Each group that is needed, and how many of its people have said yes."""
+        if self.ruling is None:
+            return []
+        return list(zip(self.ruling.groups, policy.counted(self.action, self.ruling).each, strict=True))
+
+    @property
+    def needed(self) -> int:
+        return self.ruling.needed if self.ruling else self.action.needed
+
+    @cached_property
+    def counting(self) -> int:
+        """People whose yes counts."""
+        return policy.counted(self.action, self.ruling).given if self.ruling else self.action.given
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """The rules that spoke about it, in force now or when it was last decided on."""
+        return self.ruling.reasons if self.ruling else tuple(Reason(**said) for said in self.action.ruled_by)
+
+    @property
+    def nobody(self) -> bool:
+        """Is there no active person who may say yes?"""
+        return self.ruling is not None and not policy.anybody(self.action, self.ruling)
 
     @property
     def story(self) -> list[Decision | Audit]:
@@ -237,7 +267,7 @@ def why_not(action: Action, reader: User, ruling: Verdict | None = None) -> str:
     """Why this person may not approve it, in a sentence; empty when he may."""
     ruling = ruling or policy.ruling_of(action)
     if ruling.denied_by:
-        return f"The rule `{ruling.denied_by}` of the policy forbids it now."
+        return f"The rule {ruling.denied_by} of the policy forbids it now."
     try:
         check_person(action, reader, ruling, "approve")
     except ApprovalProblem as problem:
@@ -249,6 +279,8 @@ def card_of(
     action: Action, reader: User, now: datetime, *, fresh: bool = False, posted: Mapping[str, str] | None = None
 ) -> Card:
     """Collect what the card shows."""
+    waits = action.status == Status.AWAITING
+    ruling = policy.ruling_of(action) if waits else None
     return Card(
         action=action,
         reader=reader,
@@ -258,7 +290,8 @@ def card_of(
         attempts=tuple(action.attempts.order_by("number")),
         letter=DeadLetter.objects.filter(kind="action", action_id=action.pk).first(),
         newer=newer_than(action) if action.status == Status.SUPERSEDED else None,
-        barred=why_not(action, reader) if action.status == Status.AWAITING else "",
+        barred=why_not(action, reader, ruling) if waits else "",
+        ruling=ruling,
         fresh=fresh,
         posted=posted,
     )

@@ -23,11 +23,11 @@ from approvals.tallying import Group, Tally, merged, tally
 from approvals.tiers import Tier, stricter
 from project.lib import clock
 from project.people import roles
+from project.people.models import User
 from triggers.filters import Path
 from triggers.viewing import Readable, attributes, branches
 
 if TYPE_CHECKING:
-    from project.people.models import User
     from triggers.models import Event, Run
 
 BLANK = {"type": "", "source": "", "ce_source": "", "subject": ""}  # of an action that no event led to
@@ -210,6 +210,17 @@ def names_of(user: User) -> frozenset[str]:
 def may_review(user: User, found: Verdict) -> bool:
     """Does `user` hold, now, a role or a team that the policy names? Nobody holds one without members."""
     return bool(names_of(user) & set(found.reviewers))
+
+
+def is_named(user: User, action: Action) -> bool:
+    """Does the action wait for a role or a team that `user` holds now?"""
+    return bool(names_of(user) & {name for group in action.groups for name in group["reviewers"]})
+
+
+def anybody(action: Action, found: Verdict) -> bool:
+    """Is there an active person who may say yes? With four eyes nobody who is behind the request."""
+    people = User.objects.filter(is_active=True, groups__name__in=found.reviewers)
+    return people.exclude(pk__in=barred(action, found)).exists()
 
 
 def barred(action: Action, found: Verdict) -> frozenset[int]:

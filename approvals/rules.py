@@ -107,6 +107,17 @@ class Verdict:
     def waits(self) -> bool:
         return self.tier.waits and not self.denied_by
 
+    @property
+    def words(self) -> str:
+        """`waits for 2 people, high risk`."""
+        if self.denied_by:
+            return "denied"
+        if not self.tier.waits:
+            return "done at once"
+        of = " and ".join(f"{group.quorum} of {' or '.join(group.names)}" for group in self.groups)
+        many = of or (f"{self.needed} people" if self.needed > 1 else "a person")
+        return f"waits for {many}{', high risk' if self.tier is Tier.HIGH else ''}"
+
 
 def moment(at: datetime, zone: str) -> dict[str, Any]:
     """`time` as a condition reads it."""

@@ -16,7 +16,7 @@ from approvals.policy import again_when_moved
 from approvals.rules import ALLOW, CONDITION, DENY, EFFECTS, REQUIRE, read_rules, rule_of
 from approvals.tiers import Tier
 from approvals.windows import checked_windows
-from project.lib import clock, gate
+from project.lib import canonical, clock, gate
 from project.lib.live import changed
 from project.people import roles
 from triggers.configure import insert_named, named, refuse_stale
@@ -56,6 +56,12 @@ class Draft:
     backtest: Backtest
     loosens: tuple[str, ...]  # sentences; with any of them it needs a second admin
 
+    @property
+    def seen(self) -> str:
+        """Names what was shown: another draft, or the same for another policy, is looked at again."""
+        said = {"verb": self.verb, "slug": self.slug, "fields": audited(self), "policy": self.policy}
+        return canonical.digest_of_text(canonical.text({**said, "rule": self.rule_version}))
+
 
 def drafted(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Draft:
     """Check a change and try it on what happened; nothing is written. Raises NotValid, BadFilter."""
@@ -86,15 +92,16 @@ def loosened(row: PolicyRule | None, fields: dict[str, Any], found: Backtest) ->
 
 
 @again_when_moved
-def save(verb: str, slug: str, row: PolicyRule | None, *, by: User, version: int = 0, **given: Any) -> PolicyRule:
-    """Make, change or take away a rule. Raises NotValid, BadFilter, SlugTaken, Stale; NeedsSecondAdmin, with the
-    number of the change that now waits for one, when it loosens what is high."""
+def save(
+    verb: str, slug: str, row: PolicyRule | None, *, by: User, version: int = 0, **given: Any
+) -> PolicyRule | PolicyChange:
+    """Create, change or archive a rule; when that loosens what is high, keep the change for a second admin instead.
+
+    Raises NotValid, BadFilter, SlugTaken, Stale."""
     if row is not None:
         refuse_stale(row.version, version)
     draft = drafted(verb, slug, row, **given)
-    if draft.loosens:
-        raise NeedsSecondAdmin(change=store(draft, by=by).pk, loosens=list(draft.loosens))
-    return write(draft, by=by)
+    return store(draft, by=by) if draft.loosens else write(draft, by=by)
 
 
 def write(draft: Draft, *, by: User, change: PolicyChange | None = None) -> PolicyRule:
@@ -153,8 +160,13 @@ def confirm(change: PolicyChange, *, by: User) -> PolicyRule:
     row = PolicyRule.objects.kept().filter(slug=change.slug).first()
     if change.rule_version:
         refuse_stale(row.version if row else 0, change.rule_version)
+    return write(again(change, row), by=by, change=change)
+
+
+def again(change: PolicyChange, row: PolicyRule | None) -> Draft:
+    """The change as it would be now. Raises NotValid, BadFilter."""
     given = {name: value for name, value in change.fields.items() if name != "plan"}
-    return write(drafted(change.verb, change.slug, row, **given), by=by, change=change)
+    return drafted(change.verb, change.slug, row, **given)
 
 
 def withdraw(change: PolicyChange, *, by: User) -> None:

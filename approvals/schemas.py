@@ -129,6 +129,9 @@ class ActionOut(ActionRow):
     reason_code: str
     policy: str
     reviewers: list[str]
+    groups: list[dict[str, Any]]
+    ruled_by: list[dict[str, Any]]
+    four_eyes: bool
     requester_chain: list[int]
     decisions: list[DecisionOut]
     attempts: list[AttemptOut]
@@ -143,7 +146,7 @@ class ActionOut(ActionRow):
     def of(cls, action: Action, *, reviewers: list[str], arguments: bool) -> dict[str, Any]:
         facts = ActionRow.facts(action)
         spoken = list(action.decisions.select_related("by").order_by("pk"))
-        for name in ("reason", "reason_code", "policy"):
+        for name in ("reason", "reason_code", "policy", "groups", "ruled_by", "four_eyes"):
             facts[name] = getattr(action, name)
         editors = [row.by_id for row in spoken if row.verdict == "edit"]
         facts |= {

@@ -166,7 +166,7 @@ class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
 
 
 class RoleAdmin(Guarded, DjangoGroupAdmin):  # type: ignore[misc]
-    """The four groups are the four roles; others may be made and mean nothing to the desk."""
+    """The four groups are the four roles; others are teams, which rules of the policy name."""
 
     fields = ("name",)
     filter_horizontal = ()

@@ -16,6 +16,7 @@ from ninja.parser import Parser
 from ninja.types import DictStrAny
 
 from approvals.api import router as approvals_router
+from approvals.policy_api import router as policy_router
 from project.lib import stream, strict_json
 from project.lib.faults import read_faults
 from project.lib.problem import Problem
@@ -113,6 +114,7 @@ api.add_router("", config_router)
 api.add_router("", bulk_router)
 api.add_router("", audit_router)
 api.add_router("", approvals_router)
+api.add_router("", policy_router)
 
 
 class LiveOut(Schema):

@@ -53,6 +53,11 @@ SETTINGS = (
     "connections",
     "connection-new",
     "connection-edit",
+    "policies",
+    "policy-new",
+    "policy-edit",
+    "policy-archive",
+    "policy-change",
 )
 
 

@@ -29,6 +29,7 @@ urlpatterns = [
     path("password", views.password_change, name="password-change"),
     path("", include("approvals.urls")),
     path("", include("approvals.connection_urls")),
+    path("", include("approvals.policy_urls")),
     path("", include("triggers.urls")),
     path("api/v1/", addresses()),
     re_path(r"^api/(?P<rest>.*)$", no_such_address),

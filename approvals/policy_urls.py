@@ -1,0 +1,13 @@
+"""Addresses of the policy: its rules, and changes that wait for a second admin."""
+
+from django.urls import path
+
+from approvals import policy_views as views
+
+urlpatterns = [
+    path("policies", views.policies, name="policies"),
+    path("policies/new", views.policy_new, name="policy-new"),
+    path("policies/changes/<int:pk>", views.policy_change, name="policy-change"),
+    path("policies/<slug:slug>", views.policy_edit, name="policy-edit"),
+    path("policies/<slug:slug>/archive", views.policy_archive, name="policy-archive"),
+]
