@@ -1,5 +1,6 @@
 """AP-01: whoever opens a link, a mail scanner, a chat preview, a browser that fetches ahead: it decides nothing."""
 
+import re
 from collections.abc import Iterable
 from itertools import cycle
 from typing import Any
@@ -90,3 +91,16 @@ def test_a_person_opens_the_link_signs_in_reads_and_presses_once(asked, ben):
     browser.post(f"/actions/{asked.pk}/decisions", seen)
     asked.refresh_from_db()
     assert (asked.status, asked.decisions.count()) == ("approved", 1)
+
+
+def test_no_address_of_the_desk_holds_anything_that_opens_it(asked, ben, sign_in):
+    """AP-10: a link that leaks opens a sign-in; and what is clicked on a page is not told to others."""
+    page = sign_in(ben).get(f"/actions/{asked.pk}")
+    addresses = re.findall(r'(?:href|action|hx-[a-z]+)="([^"]+)"', page.content.decode())
+    assert len(addresses) > 10
+    known = {"/static/", "#"}
+    for address in addresses:
+        assert not re.search(r"[A-Za-z0-9_-]{22,}", address.partition("?")[0]) or address.startswith(tuple(known))
+        assert not re.search(r"(token|secret|sig|key)=", address)
+    assert page.headers["Referrer-Policy"] == "same-origin"
+    assert Client().get(f"/actions/{asked.pk}").headers["location"].startswith("/sign-in")
