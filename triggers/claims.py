@@ -21,7 +21,7 @@ def claim(run: Run, *, owner: str) -> bool:
         name_slot(run, busy.key)
     with transaction.atomic():
         if rate:
-            Trigger.objects.select_for_update(of=("self",)).get(pk=run.trigger_id)  # before the run, as everywhere
+            Trigger.objects.select_for_update(of=("self",)).get(runs=run)  # before the run, as everywhere
         now = clock.now()
         if rate and not rates.may_start(run, rate, now):
             return False

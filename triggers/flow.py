@@ -67,7 +67,8 @@ class Gate:
             self.replace(busy, slot_key)
         rate_key = keys.get("rate_limit", "") if rate else None
         turn = self.turn(rate, rate_key) if rate else None
-        due = max(filter(None, [self.now, turn, debounce and debounce.due(self.now, self.now)]))
+        quiet = debounce.due(self.now, self.now) if debounce else None
+        due = max(moment for moment in (self.now, turn, quiet) if moment)
         if debounce:
             self.gather(run_id, seq)
         rings = due <= self.now and (busy is None or live < busy.limit)

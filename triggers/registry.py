@@ -63,8 +63,9 @@ def handler(
         if name in HANDLERS and HANDLERS[name].place != place:
             raise DuplicateHandler(f"handler {name!r} is registered by {HANDLERS[name].place} already")
         doc = (function.__doc__ or "").strip()
-        facts = {"version": version, "config": config, "doc": doc, "place": place, "breaker": breaker}
-        HANDLERS[name] = Handler(name=name, function=function, **facts)
+        HANDLERS[name] = Handler(
+            name=name, function=function, version=version, config=config, doc=doc, place=place, breaker=breaker
+        )
         return function
 
     return register

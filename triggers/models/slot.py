@@ -20,14 +20,15 @@ class SlotQuerySet(models.QuerySet["Slot"]):
         Two workers who see the same free place both try it: the constraint lets one through."""
         if self.filter(run=run).exists():
             return True  # it kept its place while it waited
-        key = run.slot_key or ""
-        taken = set(self.filter(trigger=run.trigger_id, key=key).values_list("place", flat=True))
+        assert run.trigger_id is not None  # only a trigger counts its runs
+        trigger_id, key = run.trigger_id, run.slot_key or ""
+        taken = set(self.filter(trigger=trigger_id, key=key).values_list("place", flat=True))
         if len(taken) >= limit:
             return False
         place = next(number for number in range(1, limit + 1) if number not in taken)
         try:
             with transaction.atomic():
-                self.create(trigger_id=run.trigger_id, key=key, place=place, run=run, since=clock.now())
+                self.create(trigger_id=trigger_id, key=key, place=place, run=run, since=clock.now())
         except IntegrityError:
             return False
         return True

@@ -83,7 +83,8 @@ class Trigger(models.Model):
     @property
     def concurrency(self) -> dict[str, Any] | None:
         """How many of its runs may work at a time, and by which key; None: any number."""
-        return self.limits.get("concurrency")
+        busy: dict[str, Any] | None = self.limits.get("concurrency")
+        return busy
 
     def change(self, *, by: "User | None", verb: str = "change", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""
