@@ -164,12 +164,18 @@ def job(request: HttpRequest, pk: int) -> HttpResponseBase:
     everything = found.items.select_related("run", "trigger").defer("run__result_json", "run__data_json", "run__error")
     statuses = filters.some("status", BulkItem.STATUSES)
     rows = everything.filter(status__in=statuses) if statuses else everything
+    taken = everything.exclude(status="waiting")
     if filters.as_table:
         return as_table(request, f"B-{pk}", schemas_bulk.ItemOut, rows, schemas_bulk.ItemOut.of)
     return render(
         request,
         "triggers/bulk.html",
-        {"job": found, "list": listing(rows, everything, filters), "filters": filters, **shown(found)},
+        {
+            "job": found,
+            "list": listing(rows if statuses else taken, everything, filters),
+            "filters": filters,
+            **shown(found),
+        },
     )
 
 
