@@ -1,8 +1,8 @@
 """The handlers' door: propose one effect, or ask a question, wait for whoever must nod, get the result."""
 
-from collections.abc import Callable, Iterable
-from datetime import timedelta
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
 
 from approvals import deliver, propose
 from approvals.errors import (
@@ -16,15 +16,19 @@ from approvals.errors import (
     Rejected,
     Undeliverable,
 )
-from approvals.models import Act, Action
+from approvals.models import Act, Action, Compensation
 from approvals.models.action import Status
-from approvals.propose import Wish
+from approvals.models.compensation import Owed
+from approvals.propose import BeingUndone
 from approvals.tiers import Tier
+from approvals.wish import Undo, Wish
 from triggers.durable import Durable
 from triggers.errors import Permanent
 from triggers.models import Step, Wait
 
 SETTLED = "approvals.action.settled"
+UNDOING_ENDED = "approvals.action.undoing_ended"
+WAITED = {SETTLED: "settled", UNDOING_ENDED: "undone"}  # how the step of a wait is called
 LONGEST_NAME = 180
 ENDS: dict[str, type[Exception]] = {
     Status.REJECTED: Rejected,
@@ -45,6 +49,9 @@ class Effect(dict[str, Any]):
         self.arguments = arguments
 
 
+Compensate = Mapping[str, Any] | Callable[[Effect], Mapping[str, Any] | None] | None
+
+
 def act(
     run: Durable,
     name: str,
@@ -55,18 +62,25 @@ def act(
     reason: str = "",
     evidence: Iterable[Any] = (),
     expires: timedelta | float | None = None,
+    compensate: Compensate = None,
     **arguments: Any,
 ) -> Effect:
     """Have one effect on the world, and return its result once it was delivered.
 
     `name` is the act's name within its run; `key` names the effect in business words (else it is made from the first
     run and the name); `expires` is how long people may take, a day unless said, at most seven days.
+    `compensate` undoes it when the run fails or is cancelled: `{kind, connection?, key?, reason?, **arguments}`,
+    or a function of the result that returns such a dict, or None for nothing: written down, never computed again.
     Raises Rejected, Expired, Cancelled, Undeliverable; NameTaken, NoConnection, KeyTaken before anybody is asked;
     Drifted when a replay asks for something else than people were shown."""
-    step = settled(run, name, lambda: Wish.of(kind, connection, key, reason, evidence, expires, arguments))
+    step = settled(run, name, lambda: Wish.of(kind, connection, key, reason, evidence, expires, arguments), compensate)
     result, number = told(step)
+    return effect_of(result, Action.objects.get(pk=number))
+
+
+def effect_of(result: Any, action: Action) -> Effect:
     shown = result if isinstance(result, dict) else {"answer": result} if result is not None else {}
-    return Effect(shown, action=number, arguments=Action.objects.get(pk=number).arguments)
+    return Effect(shown, action=action.pk, arguments=action.arguments)
 
 
 def ask(
@@ -89,40 +103,63 @@ def ask(
     return told(step)[0]
 
 
-def settled(run: Durable, name: str, make: Callable[[], Wish]) -> Step:
+def settled(run: Durable, name: str, make: Callable[[], Wish], compensate: Compensate = None) -> Step:
     """The act's step once its action has ended: recalled on a replay, else proposed, waited for and remembered."""
     if not 0 < len(name) <= LONGEST_NAME:
         raise Permanent(f"the name of an act is 1 to {LONGEST_NAME} characters, not {len(name)}")
-    step = run.take_name(name)
+    step = run.take_name(name, alone=True)
     if step != name:
         raise NameTaken(f"two acts of this run are called “{name}”")
     if done := run.recall(step):
         return done
     try:
-        act = propose.stand_for(run, step, make())
+        act = propose.stand_for(run, step, make(), noted(compensate))
     except Rejected as error:
         return remember(run, step, {"type": "Rejected", "message": str(error)})
+    except BeingUndone as error:
+        wait(run, step, error.action, UNDOING_ENDED)
     action = act.action
     if action.status == Status.APPROVED and not Tier(action.tier).waits:
+        run.journal.look()  # a worker that lost its run meanwhile leaves it to whoever has it now
         deliver.deliver(action.pk)
         action.refresh_from_db()
     if not action.is_settled:
-        wait(run, act)
-        action.refresh_from_db()
-    return remember(run, step, None if action.status == Status.DELIVERED else how_it_failed(action), action)
+        wait(run, step, action.pk, SETTLED)
+    if action.status != Status.DELIVERED:
+        return remember(run, step, how_it_failed(action), action)
+    if callable(compensate):
+        write_down(run, act, compensate(effect_of(action.result, action)))
+    return remember(run, step, None, action)
 
 
-def wait(run: Durable, act: Act) -> None:
-    """Leave the worker until the action is settled. The event only wakes us; the row is read again, and if it is
-    not settled after all, the wait is registered anew."""
-    number = Wait.objects.filter(run=run.row, step__startswith=waiting(act.name)).exclude(status="pending").count()
-    name = f"{waiting(act.name)}{number + 1}"
-    pending = run.pending(name)
-    run.suspend(name, pending, type=SETTLED, source="/approvals", subject=f"actions/{act.action_id}")
+def noted(compensate: Compensate) -> Undo | None:
+    """What is known of the undoing before anything is done. Raises as `act()` does for the act itself."""
+    if compensate is None:
+        return None
+    return Undo() if callable(compensate) else Undo.of(compensate)
 
 
-def waiting(name: str) -> str:
-    return f"{name} · settled "
+def write_down(run: Durable, act: Act, told: Mapping[str, Any] | None) -> None:
+    """What the callable said of the result, once: from now on neither a crash nor other code changes it."""
+    owed = Compensation.objects.filter(act=act, status=Owed.NOTED, sealed_wish="")
+    undo = None if told is None else Undo.of(told)
+
+    def write(now: datetime) -> None:
+        if undo is not None:
+            owed.update(sealed_wish=undo.sealed)
+        elif (nothing := owed.first()) is not None:
+            nothing.move("drop")
+
+    run.write(write)
+
+
+def wait(run: Durable, step: str, action: int, type: str) -> NoReturn:
+    """Leave the worker until the action is settled, or undone. The event only wakes us; the row is read again, and if
+    it says otherwise, the wait is registered anew."""
+    begins = f"{step} · {WAITED[type]} "
+    number = Wait.objects.filter(run=run.row, step__startswith=begins).exclude(status="pending").count()
+    name = f"{begins}{number + 1}"
+    run.suspend(name, run.pending(name), type=type, source="/approvals", subject=f"actions/{action}")
 
 
 def remember(run: Durable, step: str, error: dict[str, Any] | None, action: Action | None = None) -> Step:

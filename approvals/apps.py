@@ -10,3 +10,6 @@ class ApprovalsConfig(AppConfig):
 
     def ready(self) -> None:
         registry.at_run_end.append(import_string("approvals.decide.withdraw"))
+        registry.at_run_end.append(import_string("approvals.undoing.begin"))
+        registry.undone_steps.append(import_string("approvals.undoing.undone_steps"))
+        registry.taken_up.append(import_string("approvals.undoing.take_up_again"))

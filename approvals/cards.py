@@ -68,6 +68,7 @@ class Card:
     attempts: tuple[Attempt, ...] = ()
     letter: DeadLetter | None = None
     newer: Action | None = None  # what took the place of a superseded one
+    undoers: tuple[Action, ...] = ()  # what undoes it, or has tried to
     barred: str = ""
     fresh: bool = False  # the reader proved again who he is
     ruling: Verdict | None = None  # what the policy says now; only of what waits
@@ -255,7 +256,8 @@ class Card:
     @property
     def version(self) -> str:
         """Changes whenever the row or its decisions do: the part on the page is replaced then."""
-        return f"{self.action.revision}.{self.action.status}.{self.action.tries}.{len(self.decisions)}"
+        row = self.action
+        return f"{row.revision}.{row.status}.{row.tries}.{len(self.decisions)}.{len(self.undoers)}"
 
 
 def edit_of(said: Decision) -> Edit:
@@ -289,6 +291,7 @@ def card_of(
         taken_back=tuple(Audit.objects.taken_back().filter(ref=str(action.pk)).order_by("id")),
         attempts=tuple(action.attempts.order_by("number")),
         letter=DeadLetter.objects.filter(kind="action", action_id=action.pk).first(),
+        undoers=tuple(action.compensated_by.order_by("pk")),
         newer=newer_than(action) if action.status == Status.SUPERSEDED else None,
         barred=why_not(action, reader, ruling) if waits else "",
         ruling=ruling,

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from django import forms
 
 from approvals.connection_forms import KEPT, TYPED, ConnectionForm, address_field, plain_field, secret_field
+from approvals.reach import LONGEST_WINDOW
 from triggers.forms.fields import LinesField
 
 SYSTEMS = {
@@ -31,12 +32,20 @@ class GitHubForm(ConnectionForm):
 
 
 class HttpForm(ConnectionForm):
-    CONFIG = ("hosts",)
+    CONFIG = ("hosts", "key_window")
 
     hosts = LinesField(
         label="Hosts",
         required=False,
         help_text="One a line: api.example.org, example.org:8443. Only they are called. Needed with headers.",
+    )
+    key_window = forms.IntegerField(
+        label="Remembers a key for, in seconds",
+        required=False,
+        min_value=0,
+        max_value=LONGEST_WINDOW,
+        help_text="How long it answers a repeated Idempotency-Key without doing it again. Empty: a day. "
+        "0: it knows no keys, so a person is asked when an answer is lost.",
     )
     headers = forms.CharField(
         label="Headers with credentials",

@@ -317,7 +317,7 @@ def told(note: str, by: User) -> str:
 def send_again(action: Action, now: datetime, ruling: Verdict) -> None:
     """A start like any other: what stands against one is said now, and the action stays unknown."""
     against = obstacle(action, now, ruling)
-    if against and against is not Obstacle.SHUT:
+    if against and against not in (Obstacle.BUSY, Obstacle.SHUT):
         raise CannotSendAgain(f"It cannot be sent again: {against}. It stays unknown.", why=against.name.lower())
     Action.objects.filter(pk=action.pk).update(not_sent_said=True, not_before=now)
     action.refresh_from_db()

@@ -8,13 +8,14 @@ import logging
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Max
 
-from approvals import kinds, policy
-from approvals.doubt import look
+from approvals import kinds, policy, undoing
+from approvals.doubt import done_before, key_is_used_up, look
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
 from approvals.models import Action, Attempt, PracticeItem
 from approvals.models.action import ActionQuerySet, Status
-from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record
+from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record, spread
 from approvals.rules import Verdict
 from approvals.settle import bury, lock, settle, show
 from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, obstacle, opens_at
@@ -64,7 +65,7 @@ def start(action_id: int, tries: int) -> Attempt | None:
 
     `tries` is what the caller last read: a second sender that looked at an older state does not send."""
     ruling = policy.ruling_of(Action.objects.for_pages().get(pk=action_id))
-    with transaction.atomic():
+    with transaction.atomic(durable=True):  # committed before the call, whoever calls
         gate.shared()
         action = lock(action_id)
         now = clock.now()
@@ -78,6 +79,8 @@ def start(action_id: int, tries: int) -> Attempt | None:
         if why is not None:
             stand_aside(action, now, why, ruling)
             return None
+        if again and key_is_used_up(action):
+            take_next_key(action)
         attempt = Attempt.objects.create(
             action=action, number=tries + 1, revision=action.revision, key_sent=action.sent_key, started_at=now
         )
@@ -89,12 +92,22 @@ def start(action_id: int, tries: int) -> Attempt | None:
     return attempt
 
 
+def take_next_key(action: Action) -> None:
+    """It did not happen, and the far side would only repeat the failure it stored for the key of the last try."""
+    same = Action.objects.filter(kind=action.kind, connection=action.connection, key=action.key)
+    Action.objects.filter(pk=action.pk).update(generation=same.aggregate(last=Max("generation"))["last"] + 1)
+    action.refresh_from_db(fields=["generation"])
+
+
 def stand_aside(action: Action, now: datetime, why: Obstacle, ruling: Verdict) -> None:
     """What may not start: asked again, left for later, or left to a person."""
     if why is Obstacle.SHUT:
         opens = opens_at(ruling, now)
         latest = max(action.execute_by or opens, opens + EXECUTE_WITHIN)
         Action.objects.filter(pk=action.pk).update(not_before=opens, execute_by=latest)
+        show(action)
+    elif why is Obstacle.BUSY and action.connection and action.connection.busy_until:
+        Action.objects.filter(pk=action.pk).update(not_before=now + spread(action.connection.busy_until - now))
         show(action)
     elif action.status == Status.UNKNOWN:
         later = now + timedelta(seconds=LOOKS[-1]) if why is Obstacle.PAUSED else None
@@ -117,6 +130,8 @@ def call(attempt: Attempt) -> Outcome:
         typed = kind.read(action.sent_arguments)
         if kind.is_question:
             return Outcome("delivered", answered(action))
+        if (found := done_before(action, kind)) is not None:
+            return Outcome("delivered", found)
         if action.is_practice:
             return Outcome("delivered", PracticeItem.objects.all().deliver(action, kind, typed, attempt.key_sent))
         check_in_time(attempt, kind)
@@ -127,7 +142,8 @@ def call(attempt: Attempt) -> Outcome:
     except (Refused, UnknownKind, NotValid, Unreadable) as error:
         return Outcome("failed", error=describe(error))
     except OutcomeUnknown as error:
-        return Outcome("unknown", error=describe(error), retry_after=error.retry_after)
+        story, pause = describe(error), error.retry_after
+        return Outcome("unknown", error=story, retry_after=pause, key_used_up=error.key_used_up)
     except Exception as error:
         return Outcome("unknown", error=broken(error))
 
@@ -145,6 +161,7 @@ def tick() -> int:
     now = clock.now()
     each(expire, first_of(Action.objects.overdue(now)))
     each(presume_lost, first_of(Action.objects.lost(now)))
+    undoing.tick()
     return each(tried, [*first_of(Action.objects.due(now)), *first_of(Action.objects.to_look_at(now))])
 
 

@@ -56,8 +56,9 @@ class PolicyMoved(Exception):
 class DeliveryError(Exception):
     """A try to carry out an action did not succeed."""
 
-    def __init__(self, message: str = "", *, retry_after: timedelta | None = None) -> None:
+    def __init__(self, message: str = "", *, retry_after: timedelta | None = None, key_used_up: bool = False) -> None:
         self.retry_after = retry_after
+        self.key_used_up = key_used_up  # the far side repeats a failure it has stored for this key
         super().__init__(message or (type(self).__doc__ or ""))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
@@ -19,6 +20,7 @@ TITLE_LENGTH = 120
 NO_WORDS = (NotValid, ValueError, TypeError, LookupError)  # one action that cannot be told must not hide all others
 
 Result = dict[str, Any]
+Safety = Literal["keyed", "natural", "probe", "unsafe"]
 
 
 class Arguments(BaseModel):
@@ -45,22 +47,24 @@ class Kind:
     `deliver(far, arguments, key)` does it and returns JSON; it raises NotSent, Refused or OutcomeUnknown.
     `probe(far, arguments, keys)` looks whether it happened under one of these keys: the result, or None for no;
     it raises any of the three when it cannot tell. `safety` says what may follow an unclear outcome: `keyed` sends
-    the same key again inside `window`, `probe` looks first, `unsafe` asks a person. `preview(arguments)` is what
-    people read on the card: `[{label, text, form}]`, form one of text, markdown, code, json. `fits(config, has_secrets,
-    arguments)` raises NotValid when a connection may not carry them. `form(arguments)` is the JSON schema of the answer
-    that people owe: such an action is carried out by being answered.
+    the same key again inside `window` (a connection's `key_window` replaces it), `probe` looks first, `natural` may be
+    repeated whatever happened, `unsafe` asks a person. `is_natural(arguments)` says that these very ones are natural.
+    `preview(arguments)` is what people read on the card: `[{label, text, form}]`, form one of text, markdown, code,
+    json. `fits(config, has_secrets, arguments)` raises NotValid when a connection may not carry them.
+    `form(arguments)` is the JSON schema of the answer that people owe: such an action is carried out by being answered.
     """
 
     name: str
     system: str  # which connections carry it; empty: the desk itself, without a connection
     tier: Tier
-    safety: Literal["keyed", "probe", "unsafe"]
+    safety: Safety
     arguments: type[Arguments]
     deliver: Callable[[Far, Any, str], Result]
     title: Callable[[Any], str]
     preview: Callable[[Any], list[dict[str, str]]]
     pretend: Callable[[Any, int], Result]  # what a practice connection answers for item number n
     probe: Callable[[Far, Any, list[str]], Result | None] | None = None
+    is_natural: Callable[[Any], bool] | None = None
     fits: Callable[[dict[str, Any], bool, Any], None] | None = None
     form: Callable[[Any], dict[str, Any]] | None = None
     hides: bool = False  # may arguments hold credentials, which must not be stored in clear?
@@ -75,6 +79,18 @@ class Kind:
     def is_question(self) -> bool:
         """Does a person answer it, instead of a far side?"""
         return self.form is not None
+
+    def safety_of(self, arguments: dict[str, Any], config: dict[str, Any]) -> Safety:
+        """What may follow an unclear outcome of this very call through a connection of this `config`."""
+        with suppress(NotValid):
+            if self.is_natural is not None and self.is_natural(self.read(arguments)):
+                return "natural"
+        return "unsafe" if self.safety == "keyed" and not self.window_of(config) else self.safety
+
+    def window_of(self, config: dict[str, Any]) -> timedelta:
+        """How long the far side remembers a key; nothing: it knows no keys."""
+        own = config.get("key_window")
+        return self.window if own is None else timedelta(seconds=own)
 
     def asked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The schema of the answer that people owe; raises NotValid, also when it is no question."""

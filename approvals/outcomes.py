@@ -1,18 +1,21 @@
 """What is known after a try, and the move that follows from it."""
 
 import json
+import random
 import traceback
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.db import transaction
+from django.db.models import Q
 
 from approvals import kinds
 from approvals.errors import Refused
 from approvals.frozen import readable
-from approvals.models import Action, Attempt
+from approvals.models import Action, Attempt, Compensation, Connection
 from approvals.models.action import Status
+from approvals.models.attempt import LONGEST_PAUSE
 from approvals.settle import bury, lock, settle, show, unbury
 from project.lib import backoff, clock
 from project.lib.failpoints import failpoint
@@ -21,7 +24,7 @@ from project.lib.retrying import retried
 TRIES = 5
 PAUSES = (1, 5, 30, 120)  # seconds after the first, second … try
 LOOKS = (5, 30, 120, 600)  # seconds before the first, second … look whether it happened; the last repeats
-LONGEST_PAUSE = timedelta(minutes=15)  # of what a far side may ask for by Retry-After
+SPREAD = 0.1  # of a pause the far side asked for, at most 30 s, is added at random: all who wait must not come at once
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Outcome:
     result: Any = None
     error: dict[str, str] | None = None
     retry_after: timedelta | None = None
+    key_used_up: bool = False
 
 
 @retried
@@ -40,13 +44,28 @@ def record(attempt: Attempt, outcome: Outcome) -> None:
     with transaction.atomic():
         action = lock(attempt.action_id)
         now = clock.now()
-        Attempt.objects.filter(pk=attempt.pk).update(outcome=outcome.verdict, ended_at=now, error=outcome.error)
+        asked = outcome.retry_after
+        Attempt.objects.filter(pk=attempt.pk).update(
+            outcome=outcome.verdict,
+            ended_at=now,
+            error=outcome.error,
+            retry_after=None if asked is None else int(asked.total_seconds()),
+            key_used_up=outcome.key_used_up,
+        )
+        if asked:
+            keep_away(action.connection, now + min(asked, LONGEST_PAUSE))
         if outcome.verdict == "delivered":
             succeed(action, now, outcome.result)
         elif attempt.number == action.tries and action.status in (Status.DELIVERING, Status.UNKNOWN):
             miss(action, now, outcome)
         failpoint("before_outcome_commit")
     failpoint("after_outcome")
+
+
+def keep_away(connection: Connection | None, until: datetime) -> None:
+    """The far side asked for a pause: whatever else goes there keeps it too."""
+    rows = Connection.objects.filter(pk=connection.pk) if connection else Connection.objects.none()
+    rows.filter(Q(busy_until=None) | Q(busy_until__lt=until)).update(busy_until=until)
 
 
 def succeed(action: Action, now: datetime, result: Any) -> None:
@@ -66,6 +85,7 @@ def succeed(action: Action, now: datetime, result: Any) -> None:
     )
     if was_failed:
         unbury(action, now)
+        Compensation.objects.of_effect(action).owe_again()
 
 
 def miss(action: Action, now: datetime, outcome: Outcome) -> None:
@@ -79,6 +99,8 @@ def miss(action: Action, now: datetime, outcome: Outcome) -> None:
         show(action)
     elif action.status == Status.DELIVERING:
         lose(action, now, outcome.error, outcome.retry_after)
+    elif outcome.verdict == "put_back" and not in_doubt:  # taken for lost meanwhile, yet nothing was sent
+        Action.objects.filter(pk=action.pk).update(not_before=now)
 
 
 def spent(action: Action) -> bool:
@@ -93,7 +115,7 @@ def give_up(action: Action, now: datetime, error: dict[str, str], *, keeps_key: 
 def lose(action: Action, now: datetime, error: dict[str, str] | None, after: timedelta | None = None) -> None:
     """Nobody knows whether it happened; the desk looks into it later if the kind lets it."""
     kind = kinds.KINDS.get(action.kind)
-    can_find_out = kind is not None and (kind.safety != "unsafe" or action.is_practice)
+    can_find_out = kind is not None and (action.is_practice or safety_of(action, kind) != "unsafe")
     later = now + rest(LOOKS, action.tries - 1, after) if can_find_out else None
     action.move("lose", not_before=later, leased_until=None, error=error)
     show(action)
@@ -102,7 +124,17 @@ def lose(action: Action, now: datetime, error: dict[str, str] | None, after: tim
 def rest(steps: tuple[int, ...], done: int, asked: timedelta | None) -> timedelta:
     """Our own pause, or the longer one the far side asked for, within reason."""
     own = backoff.around(steps[min(done, len(steps) - 1)])
-    return max(own, min(asked, LONGEST_PAUSE)) if asked else own
+    return max(own, spread(min(asked, LONGEST_PAUSE))) if asked else own
+
+
+def spread(pause: timedelta) -> timedelta:
+    """Never earlier than `pause`, and not all at the same moment."""
+    return pause + timedelta(seconds=random.uniform(0, min(pause.total_seconds() * SPREAD, 30)))
+
+
+def safety_of(action: Action, kind: kinds.Kind) -> kinds.Safety:
+    """What may follow an unclear outcome of this action."""
+    return kind.safety_of(action.arguments, action.connection.config if action.connection else {})
 
 
 def presume_lost(action_id: int) -> None:

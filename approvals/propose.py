@@ -2,141 +2,45 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
-from approvals import hiding, kinds, policy, requesters
-from approvals.errors import Drifted, KeyTaken, NotValid, Rejected
-from approvals.frozen import envelope, readable, storable
-from approvals.models import Act, Action, Connection
+from approvals import kinds, policy, requesters
+from approvals.errors import Drifted, KeyTaken, Rejected
+from approvals.models import Act, Action, Compensation
 from approvals.models.action import Status
 from approvals.rules import Verdict
 from approvals.settle import DENIED, forbid, lock, settle, show
 from approvals.tiers import Tier
+from approvals.wish import Undo, Wish, version_of
 from project.lib import clock, crypto, spans
 from triggers.durable import Durable
-from triggers.errors import Permanent
 from triggers.models import Audit, Run
 
-EXPIRES = timedelta(days=1)
-LONGEST = timedelta(days=7)
 BUDGET = 30  # low actions an hour of one handler and kind; above it they wait for a person
 ENOUGH = 3  # rejections of one key within a day
-LONGEST_KEY = 200
-MOST_EVIDENCE = 50
 OPEN = (Status.AWAITING, Status.APPROVED)
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What a handler asks for, read and checked: nothing that could not run is ever shown to people."""
+class BeingUndone(Exception):
+    """The effect of this key is about to be undone; who asks for it waits, and asks anew after it."""
 
-    kind: kinds.Kind
-    connection: Connection | None
-    typed: Any
-    arguments: dict[str, Any]  # as they are shown
-    hidden: list[tuple[hiding.Place, str]]
-    key: str | None
-    reason: str
-    evidence: list[dict[str, Any]]
-    expires: timedelta
-
-    @classmethod
-    def of(
-        cls,
-        kind: str,
-        connection: str | None,
-        key: str | None,
-        reason: str,
-        evidence: Iterable[Any],
-        expires: timedelta | float | None,
-        arguments: dict[str, Any],
-    ) -> Wish:
-        """Raises UnknownKind, NoConnection, Permanent: trying again would not mend a wrong argument."""
-        sort = kinds.named(kind)
-        try:
-            typed = sort.read(arguments)
-            plain = typed.model_dump(mode="json", by_alias=True, exclude_none=True)
-            shown, hidden = hiding.hide(plain) if sort.hides else (plain, [])
-            checked = (checked_key(key), readable(reason), as_evidence(evidence), how_long(expires))
-            to = way_for(sort, connection or "", typed)
-            wish = cls(sort, to, typed, shown, hidden, *checked)
-            wish.freeze()
-        except NotValid as error:
-            raise Permanent(error.detail) from error
-        return wish
-
-    def freeze(self, like: Action | None = None) -> tuple[str, str]:
-        """The canonical text and digest; under the versions of `like`, to compare with what it was proposed as."""
-        return envelope(
-            kind=self.kind.name,
-            kind_version=like.kind_version if like else self.kind.version,
-            connection=self.connection.slug if self.connection else None,
-            connection_version=like.proposal_connection_version if like else version_of(self.connection),
-            arguments=self.arguments,
-        )
-
-    def is_that_of(self, action: Action) -> bool:
-        """Was `action` proposed with these arguments? Versions of code and credentials do not count."""
-        return self.freeze(action)[1] == action.proposal_digest
-
-
-def way_for(kind: kinds.Kind, slug: str, typed: Any) -> Connection | None:
-    """The connection that carries it; None for what the desk does itself. Raises NoConnection, NotValid."""
-    if not kind.system:
-        if slug:
-            raise NotValid(f"{kind.name} is done by the desk itself and takes no connection")
-        return None
-    row = Connection.objects.all().named(kind.system, slug)
-    if kind.fits:
-        kind.fits(row.config, bool(row.sealed_secrets), typed)
-    return row
-
-
-def version_of(connection: Connection | None) -> int:
-    return connection.version if connection else 0
-
-
-def checked_key(key: str | None) -> str | None:
-    if key is not None and (not key.strip() or len(key) > LONGEST_KEY or not key.isprintable()):
-        raise NotValid(f"a key is 1 to {LONGEST_KEY} printable characters, not {key[:50]!r}")
-    return key
-
-
-def as_evidence(evidence: Iterable[Any]) -> list[dict[str, Any]]:
-    """`[{text, for?, url?}]`; plain sentences are taken as texts."""
-    items = [evidence] if isinstance(evidence, str | dict) else list(evidence)
-    rows = [item if isinstance(item, dict) else {"text": str(item)} for item in items][:MOST_EVIDENCE]
-    try:
-        json.dumps(rows, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise NotValid(f"the evidence is no JSON: {error}") from error
-    return [storable(row) for row in rows]
-
-
-def how_long(expires: timedelta | float | None) -> timedelta:
-    if expires is None:
-        return EXPIRES
-    span = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
-    if span <= timedelta(0):
-        raise NotValid("`expires` must lie in the future")
-    return min(span, LONGEST)
+    def __init__(self, action: int) -> None:
+        super().__init__(action)
+        self.action = action
 
 
 # Which action an act stands for
 
 
 @policy.again_when_moved
-def stand_for(run: Durable, step: str, wish: Wish) -> Act:
+def stand_for(run: Durable, step: str, wish: Wish, undo: Undo | None = None) -> Act:
     """The act's row, with its action. A replay finds its own; an equal act of another run is joined.
 
-    Raises KeyTaken, Drifted, Rejected (`asked_enough`)."""
+    `undo` is noted with it, the first time it is asked for: code that comes later changes nothing of it.
+    Raises KeyTaken, Drifted, Rejected (`asked_enough`), BeingUndone."""
     ruling = ruling_on(run.row, step, wish)
 
     def stand(now: datetime) -> tuple[Act, str]:
@@ -144,10 +48,13 @@ def stand_for(run: Durable, step: str, wish: Wish) -> Act:
         own, drift = Act.objects.filter(run=run.row, name=step).select_related("action").first(), ""
         if own is None:
             own, drift = first_time(run.row, step, wish, now, ruling)
+            run.journal.begin(step, "act", now)
         elif own.digest != wish.freeze(own.action)[1]:
             own, drift = asked_otherwise(run.row, own, wish, now, ruling)
         if drift:
             Act.objects.filter(pk=own.pk).update(drift=wish.freeze()[1], drifted_at=now)
+        elif undo is not None:
+            Compensation.objects.get_or_create(act=own, defaults={"run": run.row, "sealed_wish": undo.sealed})
         return own, drift
 
     own, drift = run.write(stand)
@@ -190,6 +97,8 @@ def holder_of(wish: Wish, key: str) -> Action | None:
 
 def from_holder(run: Run, step: str, wish: Wish, holder: Action, now: datetime) -> tuple[Act, str] | None:
     """Join it, or free its key for a new one (None), or refuse."""
+    if Compensation.objects.of_effect(holder).under_way().exists():
+        raise BeingUndone(holder.pk)
     same_place = holder.origin_run == run.origin_id and holder.step == step
     if step in run.send_again and holder.is_settled:
         check_may_repeat(run, holder)
@@ -245,7 +154,9 @@ def stand(run: Run, step: str, action: Action) -> Act:
 # A new row
 
 
-def insert(run: Run, step: str, wish: Wish, key: str, now: datetime, *, ruling: Verdict) -> Action:
+def insert(
+    run: Run, step: str, wish: Wish, key: str, now: datetime, *, ruling: Verdict, compensates: Action | None = None
+) -> Action:
     before = Action.objects.filter(kind=wish.kind.name, connection=wish.connection, key=key)
     refuse_nagging(before, key, now)
     text, digest = wish.freeze()
@@ -276,6 +187,7 @@ def insert(run: Run, step: str, wish: Wish, key: str, now: datetime, *, ruling: 
         key_is_implicit=wish.key is None,
         generation=(before.aggregate(last=Max("generation"))["last"] or 0) + 1,
         origin_run=run.origin_id,
+        compensates=compensates,
         requested_by_id=people[0] if people else None,
         requester_chain=people,
         take_back_for=int(hold.total_seconds()),

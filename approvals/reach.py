@@ -16,6 +16,7 @@ NEEDED = {  # one of these secrets, and what is said without
     "wecom": (("webhook_url",), "a webhook address"),
     "stripe": (("key",), "a key"),
 }
+LONGEST_WINDOW = 30 * 24 * 3600  # seconds a far side may be said to remember a key
 TEXTS = ("api_url", "host", "security", "username", "sender", "channel")
 
 
@@ -52,6 +53,9 @@ def check_shape(config: Mapping[str, Any]) -> None:
         raise NotValid("The port is a whole number.", field="port")
     if hosts is not None and not (isinstance(hosts, list) and all(isinstance(each, str) for each in hosts)):
         raise NotValid("`hosts` is a list of texts.", field="hosts")
+    window = config.get("key_window")
+    if window is not None and (type(window) is not int or not 0 <= window <= LONGEST_WINDOW):
+        raise NotValid(f"`key_window` is 0 to {LONGEST_WINDOW} seconds.", field="key_window")
     if security_of(config) not in smtp.PORT_OF:
         raise NotValid(f"The encryption is one of {', '.join(smtp.PORT_OF)}.", field="security")
 

@@ -57,6 +57,7 @@ class ActionRow(Schema):
     key: str
     status: str
     run: int | None
+    compensates: int | None = None
     requested_by: str | None
     reversible: str
     blast_radius: str
@@ -75,6 +76,7 @@ class ActionRow(Schema):
             "connection": action.connection.slug if action.connection else None,
             "practice": action.is_practice,
             "run": action.run_id,
+            "compensates": action.compensates_id,
             "requested_by": action.requested_by.username if action.requested_by else None,
         }
         own = {name: getattr(action, name) for name in set(cls.model_fields) - set(links)}
@@ -112,6 +114,7 @@ class AttemptOut(Schema):
     outcome: str
     started_at: Moment
     ended_at: Moment | None
+    retry_after: int | None
     error: Any = None
 
     @classmethod

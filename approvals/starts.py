@@ -22,6 +22,7 @@ class Obstacle(StrEnum):
 
     OVER = "the time in which it may be carried out is over"
     PAUSED = "it is paused by a switch"
+    BUSY = "its far side asked for a pause"
     CHANGED = "it is no longer what was approved"
     SHUT = "its change window is not open"
     STRICTER = "the policy has become stricter"
@@ -35,9 +36,17 @@ def obstacle(action: Action, now: datetime, ruling: Verdict) -> Obstacle | None:
         return Obstacle.PAUSED
     if not is_what_was_shown(action):
         return Obstacle.CHANGED
+    if is_busy(action, now):
+        return Obstacle.BUSY
     if is_stricter(action, ruling):
         return Obstacle.STRICTER
     return None if next_opening(ruling.windows, now) == now else Obstacle.SHUT
+
+
+def is_busy(action: Action, now: datetime) -> bool:
+    """Did the far side ask for a pause that is not over? What goes there waits, whichever action was told."""
+    until = action.connection.busy_until if action.connection else None
+    return until is not None and until > now and not action.is_practice
 
 
 def held_back(action: Action) -> bool:

@@ -14,6 +14,7 @@ class FakeStripe:
     refunds: list[dict[str, Any]] = field(default_factory=list)
     answers: dict[str, Reply] = field(default_factory=dict)  # by idempotency key
     page: int = 100
+    breaks: int = 0  # so many refunds fail inside, and the failure is stored under their key
 
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Reply:
         where, query = urlsplit(path).path, parse_qs(urlsplit(path).query)
@@ -22,10 +23,20 @@ class FakeStripe:
         if (method, where) == ("GET", "/v1/refunds"):
             return self.list(query.get("starting_after", [""])[0])
         if (method, where) == ("POST", "/v1/refunds"):
-            key = headers["idempotency-key"]
-            self.answers.setdefault(key, self.refund(dict(parse_qsl(body.decode()))))
-            return self.answers[key]
+            return self.once(headers["idempotency-key"], dict(parse_qsl(body.decode())))
         return 404, {}, {"error": {"code": "resource_missing", "message": "No such thing for secret@example.org"}}
+
+    def once(self, key: str, form: dict[str, str]) -> Reply:
+        """Stripe answers the same to the same key for a day, a stored 500 too, and says so."""
+        if key in self.answers:
+            status, headers, told = self.answers[key]
+            return status, {**headers, "Idempotent-Replayed": "true"}, told
+        if self.breaks:
+            self.breaks -= 1
+            self.answers[key] = 500, {}, {"error": {"type": "api_error"}}
+        else:
+            self.answers[key] = self.refund(form)
+        return self.answers[key]
 
     def refund(self, form: dict[str, str]) -> Reply:
         made = {"id": f"re_{len(self.refunds) + 1}", "amount": int(form["amount"]), "currency": self.currency}

@@ -1,7 +1,7 @@
 """What people do with runs and dead letters: cancel, run again, dismiss. Every re-run is a new, linked run."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
@@ -90,10 +90,14 @@ def check_names(run: Run, send_again: Sequence[str]) -> None:
 
 
 def sent_by(run: Run) -> list[dict[str, Any]]:
-    """`{name, action, title}` of every act of this run, and of the runs it repeats, whose effect happened."""
-    delivered = kin_of(run).filter(acts__action__status="delivered").order_by("acts__action")
-    rows = delivered.values_list("acts__name", "acts__action", "acts__action__title").distinct()
-    return [{"name": name, "action": action, "title": title} for name, action, title in rows]
+    """`{name, action, title, unclear}` of every act of this run, and of the runs it repeats, whose effect happened, or
+    may have; and of what was to undo one, and may have."""
+    happened = Q(acts__action__status="delivered") | Q(acts__action__keeps_key=True)
+    acts = kin_of(run).filter(happened, acts__action__gave_key_up=False).order_by("acts__action")
+    fields = ("acts__name", "acts__action", "acts__action__title", "acts__action__keeps_key")
+    undoing = run.actions.filter(keeps_key=True, gave_key_up=False).exclude(compensates=None).order_by("pk")
+    found = [*acts.values_list(*fields).distinct(), *undoing.values_list("step", "pk", "title", "keeps_key")]
+    return [dict(zip(("name", "action", "title", "unclear"), row, strict=True)) for row in found]
 
 
 def again(old: Run, *, by: "User | None", send_again: Sequence[str] = (), data: Any = UNCHANGED) -> Run:
@@ -155,8 +159,19 @@ def copy(steps: Iterable[Step], run: Run, *, compare_input: bool) -> None:
     """Write the same memory for another run, without what is to be sent again; edited data changes what steps are
     asked with, so that is not compared."""
     fields = (*KEPT, "input_hash") if compare_input else KEPT
-    kept = [step for step in steps if step.name not in run.send_again]
+    kept = [step for step in before_undone(steps) if step.name not in run.send_again]
     Step.objects.bulk_create(Step(**{name: getattr(step, name) for name in fields}, run=run, fence=0) for step in kept)
+
+
+def before_undone(steps: Iterable[Step]) -> Iterator[Step]:
+    """Those before the first whose effect was undone: what came after it rests on something that is gone."""
+    gone: set[str] | None = None
+    for step in steps:
+        if gone is None:
+            gone = set().union(*(names(step.run) for names in registry.undone_steps))
+        if step.name in gone:
+            return
+        yield step
 
 
 def redrive(
@@ -189,9 +204,10 @@ def redrive(
         if not old.has_ended:
             raise NotEnded(status=old.status, run=old.pk)
         check_names(old, send_again)
-        new = again(old, by=by, send_again=send_again, data=data)
+        taken = taken_up(letter, send_again)
+        new = taken or again(old, by=by, send_again=send_again, data=data)
         edited = data is not UNCHANGED
-        if from_ == "failed_step":
+        if taken is None and from_ == "failed_step":
             refuse_pruned(old)
             copy(old.steps.filter(status="done").order_by("seq"), new, compare_input=not edited)
         settle(letter, "redrive", by=by, redriven_as=new, reason=reason.strip()[:LONGEST_REASON])
@@ -217,6 +233,11 @@ def match_again(letter: DeadLetter, *, by: "User | None", data: Any, reason: str
         Audit.write("redrive", letter, by=by, event=event.pk, reason=reason)
         transaction.on_commit(lambda: match_stored([event.pk]), robust=True)
         changed("events", id=event.pk)
+
+
+def taken_up(letter: DeadLetter, send_again: Sequence[str]) -> Run | None:
+    """The run that goes on with what this letter is about in a way of its own, without a new run."""
+    return next((run for take in registry.taken_up if (run := take(letter, send_again))), None)
 
 
 def dismiss(letter: DeadLetter, *, by: "User | None", reason: str) -> None:

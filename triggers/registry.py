@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from django.conf import settings
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
-    from triggers.models import Run
+    from triggers.models import DeadLetter, Run
 
 Function = Callable[[Any], Any]  # of one triggers.durable.Durable, which stands above this module
 
@@ -47,6 +47,8 @@ class BrokenFile:
 HANDLERS: dict[str, Handler] = {}
 BROKEN: dict[str, BrokenFile] = {}
 at_run_end: list[Callable[["Run"], None]] = []  # called inside the transaction that ends a run
+undone_steps: list[Callable[["Run"], set[str]]] = []  # names of steps whose memory is of no use: their effect is undone
+taken_up: list[Callable[["DeadLetter", Sequence[str]], "Run | None"]] = []  # who can go on with a letter in his own way
 
 
 class DuplicateHandler(Exception):

@@ -51,4 +51,7 @@ def judge(answer: Answer, *, harmless: bool = False, note: str = "") -> Answer:
         raise NotSent(told, retry_after=answer.retry_after)
     if answer.status < 500 and answer.status not in BUSY:
         raise Refused(told)
-    raise (NotSent if harmless else OutcomeUnknown)(told, retry_after=answer.retry_after)
+    if harmless:
+        raise NotSent(told, retry_after=answer.retry_after)
+    repeated = answer.headers.get("idempotent-replayed", "").lower() == "true"
+    raise OutcomeUnknown(told, retry_after=answer.retry_after, key_used_up=repeated)

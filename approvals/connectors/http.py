@@ -21,6 +21,7 @@ KEPT_BODY = 64 * 1024  # bytes of the answer that become the result
 KEPT_HEADERS = ("content-type", "location", "etag", "x-request-id")
 RESERVED = ("idempotency-key", "host", "content-length", "transfer-encoding", "connection")
 QUIET = ("GET", "HEAD", "OPTIONS")
+NATURAL = (*QUIET, "PUT")  # the same content at the same address again changes nothing (RFC 9110, 9.2.2)
 
 
 class HttpRequest(Arguments):
@@ -133,6 +134,7 @@ HTTP_REQUEST = register(
         system="http",
         tier=Tier.MEDIUM,
         safety="keyed",
+        is_natural=lambda asked: asked.method in NATURAL,
         hides=True,
         fits=stays_home,
         arguments=HttpRequest,

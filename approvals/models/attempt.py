@@ -1,9 +1,13 @@
 """One try to deliver an action: which key was sent, and what is known of it."""
 
+from datetime import timedelta
+
 from django.db import models
 from django.db.models import UniqueConstraint
 
 from approvals.models.action import Action
+
+LONGEST_PAUSE = timedelta(minutes=15)  # of what a far side may ask for by Retry-After
 
 
 class Attempt(models.Model):
@@ -25,3 +29,13 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"A-{self.action_id} try {self.number}"
+
+    @property
+    def asked_pause(self) -> timedelta | None:
+        """The pause the far side asked for."""
+        return None if self.retry_after is None else timedelta(seconds=self.retry_after)
+
+    @property
+    def kept_pause(self) -> timedelta | None:
+        """What of it the desk keeps."""
+        return None if self.asked_pause is None else min(self.asked_pause, LONGEST_PAUSE)

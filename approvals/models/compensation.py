@@ -33,9 +33,16 @@ class CompensationQuerySet(models.QuerySet["Compensation"]):
     def of_effect(self, action: "Action") -> "CompensationQuerySet":
         return self.filter(act__action=action)
 
+    def owe_again(self) -> None:
+        """A late truth: there is an effect after all, and its run has failed."""
+        failed = ["dead", "cancelled"]
+        for owed in self.filter(status__in=[Owed.KEPT, Owed.DROPPED], run__status__in=failed):
+            owed.move("owe_again", why="")
+
     def for_pages(self) -> "CompensationQuerySet":
         """What a run's page shows of them, the next one first."""
-        return self.exclude(status__in=[Owed.NOTED, Owed.DROPPED]).select_related("act__action").order_by("-pk")
+        shown = self.exclude(status__in=[Owed.NOTED, Owed.DROPPED]).select_related("act__action").order_by("-pk")
+        return shown.prefetch_related("act__action__compensated_by")
 
 
 class Compensation(Stateful):
@@ -71,3 +78,13 @@ class Compensation(Stateful):
         """`{kind, connection, key, reason, arguments}`, or None when nobody knows. Raises crypto.Unreadable."""
         wish: dict[str, Any] | None = crypto.unseal(self.sealed_wish)
         return wish
+
+    @property
+    def effect(self) -> "Action":
+        """What the run did."""
+        return self.act.action
+
+    @property
+    def doer(self) -> "Action | None":
+        """The newest action that was proposed to undo it; `for_pages()` has read it."""
+        return max(self.effect.compensated_by.all(), key=lambda action: action.pk, default=None)

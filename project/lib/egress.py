@@ -34,6 +34,7 @@ BUDGET = timedelta(seconds=30)  # for everything one session does
 CONNECT_TIMEOUT = 10.0  # seconds, also for the name
 MAX_ANSWER = 1024 * 1024  # bytes of an answer that are read; the rest is cut off and said so
 MAX_HOPS = 5
+LONGEST_WAIT = timedelta(days=3650)  # that is read from an answer; how much of it is kept, callers decide
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO line prints the whole address with its query
 logging.getLogger("httpcore").setLevel(logging.WARNING)  # its DEBUG lines print headers
@@ -88,12 +89,12 @@ class Answer:
     @property
     def retry_after(self) -> timedelta | None:
         """Retry-After in seconds or as a date, never negative; None when absent or unreadable."""
-        value = self.headers.get("retry-after", "")
+        value = self.headers.get("retry-after", "").strip()
         if value.isascii() and value.isdigit():
-            return timedelta(seconds=min(int(value), 86400))
+            return min(timedelta(seconds=int(value[:12])), LONGEST_WAIT)
         try:
-            return max(parsedate_to_datetime(value) - datetime.now(UTC), timedelta(0))
-        except (ValueError, TypeError, IndexError):
+            return min(max(parsedate_to_datetime(value) - datetime.now(UTC), timedelta(0)), LONGEST_WAIT)
+        except (ValueError, TypeError, IndexError, OverflowError):
             return None
 
 

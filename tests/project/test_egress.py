@@ -6,11 +6,12 @@ import threading
 import traceback
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from project.lib import egress
 from project.lib.addresses import AllowList, is_public, read_address
-from project.lib.egress import Forbidden, NoAnswer, Session, Unreachable, Unsendable, check_url
+from project.lib.egress import Answer, Forbidden, NoAnswer, Session, Unreachable, Unsendable, check_url
 from tests.recorder import Recorder
 
 HERE = ("127.0.0.1",)
@@ -223,3 +224,23 @@ def test_a_normal_call_leaves_no_secret_in_the_log(caplog):
         far.next(404)
         assert leaky(far.url).status == 404
     assert not [secret for secret in SECRETS if secret in caplog.text]
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most"),
+    [
+        ("120", 120, 120),
+        (" 120 ", 120, 120),
+        ("0", 0, 0),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", 3650 * 86400, 3650 * 86400),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+        ("31536000", 365 * 86400, 365 * 86400),
+        ("9" * 5000, 3650 * 86400, 3650 * 86400),
+        *((value, None, None) for value in ("-5", "abc", "1e9", "1.5", "", "²", "Wed, 99 Foo", "Mon, 1 Jan 0000 0:0")),
+    ],
+)
+def test_retry_after_is_read_as_seconds_or_a_date_and_nonsense_as_nothing(value, least, most):
+    """WK-10."""
+    read = Answer("GET", "host", 429, httpx.Headers({"retry-after": value.encode()}), b"").retry_after
+    assert read == (None if least is None else read)
+    assert least is None or least <= read.total_seconds() <= most

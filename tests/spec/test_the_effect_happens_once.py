@@ -103,11 +103,11 @@ class TestWhenNothingWasSent:
         later(seconds=30)
         settle()
         assert len(shop.sent) == 1
-        later(seconds=31)
+        later(seconds=37)
         settle()
         assert len(shop.sent) == 2
         assert now_of(action).not_before < now_of(action).execute_by
-        later(seconds=900)
+        later(seconds=930)
         settle()
         assert now_of(action).status == "delivered"
 

@@ -1,0 +1,135 @@
+"""What a handler asks for, read and checked before anybody sees it: the effect itself, and how it is undone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from approvals import hiding, kinds
+from approvals.errors import NotValid
+from approvals.frozen import envelope, readable, storable
+from approvals.models import Action, Connection
+from project.lib import crypto
+from triggers.errors import Permanent
+
+EXPIRES = timedelta(days=1)
+LONGEST = timedelta(days=7)
+LONGEST_KEY = 200
+MOST_EVIDENCE = 50
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a handler asks for, read and checked: nothing that could not run is ever shown to people."""
+
+    kind: kinds.Kind
+    connection: Connection | None
+    typed: Any
+    arguments: dict[str, Any]  # as they are shown
+    hidden: list[tuple[hiding.Place, str]]
+    key: str | None
+    reason: str
+    evidence: list[dict[str, Any]]
+    expires: timedelta
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        connection: str | None,
+        key: str | None,
+        reason: str,
+        evidence: Iterable[Any],
+        expires: timedelta | float | None,
+        arguments: dict[str, Any],
+    ) -> Wish:
+        """Raises UnknownKind, NoConnection, Permanent: trying again would not mend a wrong argument."""
+        sort = kinds.named(kind)
+        try:
+            typed = sort.read(arguments)
+            plain = typed.model_dump(mode="json", by_alias=True, exclude_none=True)
+            shown, hidden = hiding.hide(plain) if sort.hides else (plain, [])
+            checked = (checked_key(key), readable(reason), as_evidence(evidence), how_long(expires))
+            to = way_for(sort, connection or "", typed)
+            wish = cls(sort, to, typed, shown, hidden, *checked)
+            wish.freeze()
+        except NotValid as error:
+            raise Permanent(error.detail) from error
+        return wish
+
+    def freeze(self, like: Action | None = None) -> tuple[str, str]:
+        """The canonical text and digest; under the versions of `like`, to compare with what it was proposed as."""
+        return envelope(
+            kind=self.kind.name,
+            kind_version=like.kind_version if like else self.kind.version,
+            connection=self.connection.slug if self.connection else None,
+            connection_version=like.proposal_connection_version if like else version_of(self.connection),
+            arguments=self.arguments,
+        )
+
+    def is_that_of(self, action: Action) -> bool:
+        """Was `action` proposed with these arguments? Versions of code and credentials do not count."""
+        return self.freeze(action)[1] == action.proposal_digest
+
+
+def way_for(kind: kinds.Kind, slug: str, typed: Any) -> Connection | None:
+    """The connection that carries it; None for what the desk does itself. Raises NoConnection, NotValid."""
+    if not kind.system:
+        if slug:
+            raise NotValid(f"{kind.name} is done by the desk itself and takes no connection")
+        return None
+    row = Connection.objects.all().named(kind.system, slug)
+    if kind.fits:
+        kind.fits(row.config, bool(row.sealed_secrets), typed)
+    return row
+
+
+def version_of(connection: Connection | None) -> int:
+    return connection.version if connection else 0
+
+
+def checked_key(key: str | None) -> str | None:
+    if key is not None and (not key.strip() or len(key) > LONGEST_KEY or not key.isprintable()):
+        raise NotValid(f"a key is 1 to {LONGEST_KEY} printable characters, not {key[:50]!r}")
+    return key
+
+
+def as_evidence(evidence: Iterable[Any]) -> list[dict[str, Any]]:
+    """`[{text, for?, url?}]`; plain sentences are taken as texts."""
+    items = [evidence] if isinstance(evidence, str | dict) else list(evidence)
+    rows = [item if isinstance(item, dict) else {"text": str(item)} for item in items][:MOST_EVIDENCE]
+    try:
+        json.dumps(rows, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotValid(f"the evidence is no JSON: {error}") from error
+    return [storable(row) for row in rows]
+
+
+def how_long(expires: timedelta | float | None) -> timedelta:
+    if expires is None:
+        return EXPIRES
+    span = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
+    if span <= timedelta(0):
+        raise NotValid("`expires` must lie in the future")
+    return min(span, LONGEST)
+
+
+@dataclass(frozen=True)
+class Undo:
+    """How an effect is to be undone, sealed, since its arguments may hold credentials; empty while only a callable
+    knows it."""
+
+    sealed: str = ""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Undo:
+        """`{kind, connection?, key?, reason?, **arguments}`, checked like a wish of its own. Raises as Wish.of does."""
+        rest = dict(given)
+        names = {name: rest.pop(name, None) for name in ("kind", "connection", "key", "reason")}
+        kind, reason = kinds.named(str(names["kind"])), str(names["reason"] or "")
+        Wish.of(kind.name, names["connection"], names["key"], reason, (), None, rest)
+        plain = kind.read(rest).model_dump(mode="json", by_alias=True, exclude_none=True)
+        return cls(crypto.seal({**names, "reason": readable(reason), "arguments": plain}))
