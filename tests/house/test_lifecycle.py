@@ -12,10 +12,17 @@ PAGES = {
     "triggers.Run": ("lifecycle-of-a-run.md", ""),
     "triggers.Wait": ("lifecycle-of-a-run.md", "Its waits"),
     "triggers.DeadLetter": ("dead-letters.md", ""),
+    "triggers.Bulk": ("dead-letters.md", "Moves of a bulk job"),
     "approvals.Action": ("lifecycle-of-an-action.md", ""),
+    "approvals.Compensation": ("lifecycle-of-an-action.md", "How an effect is undone"),
+    "approvals.PolicyChange": ("policies.md", "Moves of a change that waits"),
 }
 ROW = re.compile(r"^\| `(\w+)` \| ([^|]+) \| `(\w+)` \|", re.MULTILINE)
 MACHINES = {model._meta.label: model for model in apps.get_models() if hasattr(model, "MOVES")}
+
+
+def test_every_row_that_moves_has_a_page():
+    assert set(PAGES) == set(MACHINES)
 
 
 @pytest.mark.parametrize("label", PAGES)
