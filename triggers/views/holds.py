@@ -48,5 +48,6 @@ def held_by_slots(run: Run) -> Now | None:
     if at_work < busy["limit"]:
         return None
     which = f" for “{run.slot_key}”" if run.slot_key and busy.get("key") else ""
-    said = f"{at_work} of {busy['limit']} runs of its trigger are at work{which}. It starts when one of them is done."
+    others = f"{at_work} runs of its trigger are" if at_work > 1 else "A run of its trigger is"
+    said = f"{others} at work{which}, and no more may be. It starts when one is done."
     return Now("wait", "layers", "Waits for a slot.", said, link="trigger", button="Open the trigger")
