@@ -123,13 +123,12 @@ class BulkOut(Schema):
         other = {*cls.COUNTS, "by", "link"}
         facts = {name: getattr(job, name) for name in set(cls.model_fields) - other}
         by = job.by.username if job.by else None
-        return {**facts, **told(job), "by": by, "link": f"/bulk/{job.pk}"}
+        return {**facts, **told(job.tally), "by": by, "link": f"/bulk/{job.pk}"}
 
 
-def told(job: Bulk) -> dict[str, int]:
+def told(tally: dict[str, int]) -> dict[str, int]:
     """The numbers of a job, by the words of the API."""
-    counts = job.tally
-    return {name: counts.get("waiting" if name == "left" else name, 0) for name in BulkOut.COUNTS}
+    return {name: tally.get("waiting" if name == "left" else name, 0) for name in BulkOut.COUNTS}
 
 
 class ItemFilters(Filters):

@@ -64,7 +64,7 @@ def work_off(command: BaseCommand, job: Bulk) -> None:
     except KeyboardInterrupt:
         command.stdout.write(f"B-{job.pk} goes on in the desk; pause it on its page")
         return
-    counts = ", ".join(f"{count:,} {name}" for name, count in schemas_bulk.told(job).items() if count)
+    counts = ", ".join(f"{count:,} {name}" for name, count in schemas_bulk.told(job.tally).items() if count)
     command.stdout.write(f"{job.status}: {counts}{f'. {job.said}' if job.said else ''}")
     if job.status == "stopped":
         raise CommandError("it stopped by itself; go on or cancel on its page")

@@ -279,6 +279,19 @@ def test_a_reviewer_reads_a_job_and_presses_none(far: FarSide, ann: User, ben: U
     assert reader.post(f"/bulk/{job.pk}/pause").status_code == 403
 
 
+def test_the_list_of_jobs_asks_few_questions_however_many_there_are(
+    far: FarSide, ann: User, sign_in: Any, django_assert_max_num_queries: Any
+) -> None:
+    letters(2)
+    browser = sign_in(ann)
+    for number in range(4):
+        job = bulk.press("redrive", DeadLetter.objects.all(), by=ann, filter={"round": [str(number)]})
+    bulk.cancel(job, by=ann)
+    with django_assert_max_num_queries(16):
+        page = browser.get("/bulk").content.decode()
+    assert page.count("0 of 2") == 4
+
+
 def test_the_buttons_say_first_what_they_will_do(far: FarSide, ann: User, sign_in: Any, later: Later) -> None:
     wanted = letters(3)
     browser = sign_in(ann)

@@ -1,5 +1,6 @@
 """One deed for many rows: the rows are written down at the press, then taken one by one, each at most once."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -100,6 +101,11 @@ class Bulk(Stateful):
 class BulkItemQuerySet(models.QuerySet["BulkItem"]):
     def waiting(self) -> "BulkItemQuerySet":
         return self.filter(status="waiting")
+
+    def left_of(self, jobs: Sequence[Bulk]) -> dict[int, int]:
+        """How many rows each of these jobs has not taken."""
+        rows = self.waiting().filter(job__in=jobs).values_list("job").annotate(n=Count("pk")).order_by()
+        return dict(rows)
 
     def newest_told(self, since: datetime, most: int) -> list[bool]:
         """Whether each of the newest `most` that are known to have gone well or wrong after `since` went wrong.

@@ -16,6 +16,7 @@ from project.people.roles import can
 from triggers import bulk, schemas_bulk
 from triggers.errors import AlreadyAtWork, NotValid
 from triggers.models import Bulk, BulkItem, Trigger
+from triggers.models.run import ENDED
 from triggers.schemas_bulk import FILTERS, OF_A_PAGE
 from triggers.views.lists import Filters, as_table, capped, listing
 
@@ -112,8 +113,10 @@ def jobs(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST":
         return press(request)
     rows = list(Bulk.objects.select_related("by").order_by("-pk")[:MOST_JOBS])
+    left = BulkItem.objects.left_of(rows)
     for job in rows:
-        job.shown = shown(job)  # type: ignore[attr-defined]
+        untaken = job.counts.get("waiting", 0) if job.counts is not None else left.get(job.pk, 0)
+        job.shown = {**words_of(job), "taken": job.total - untaken}  # type: ignore[attr-defined]
     return render(request, "triggers/bulk_jobs.html", {"jobs": rows})
 
 
@@ -179,22 +182,24 @@ def job(request: HttpRequest, pk: int) -> HttpResponseBase:
     )
 
 
+def words_of(job: Bulk) -> dict[str, str]:
+    """What a job does, to what, and where the pages of its rows are."""
+    deed, noun, letter, page, back = WORDS[job.verb]
+    title = f"{deed}: {job.total:,} {noun}{'s' if job.total != 1 else ''}"
+    words = {"title": title, "filter_words": filter_words(job.filter), "noun": noun, "letter": letter, "page": page}
+    return words | {"back": reverse(back)}
+
+
 def shown(job: Bulk) -> dict[str, Any]:
     """A job in words and numbers."""
-    deed, noun, letter, page, back = WORDS[job.verb]
-    counts = schemas_bulk.told(job)
-    plural = "s" if job.total != 1 else ""
+    tally = job.tally
+    counts = schemas_bulk.told(tally)
     return {
-        "title": f"{deed}: {job.total:,} {noun}{plural}",
-        "filter_words": filter_words(job.filter),
-        "noun": noun,
-        "letter": letter,
-        "page": page,
-        "back": reverse(back),
+        **words_of(job),
         "counts": counts,
         "taken": job.total - counts["left"],
         "judged_until": job.canary_at + bulk.CANARY_FOR if job.waits_for_canary and job.canary_at else None,
-        "still_running": counts["started"] - counts["succeeded"] - counts["dead"] - job.tally.get("cancelled", 0),
+        "still_running": counts["started"] - sum(tally.get(end, 0) for end in ENDED),
     }
 
 
