@@ -285,7 +285,7 @@ def test_links_of_the_evidence_lead_only_to_the_web(asked, ben_reads):
 def test_the_inbox_lists_the_soonest_first_and_opens_it(asked, ben_reads, ann):
     soon = builders.action(by=ann, run=builders.run(), title="Soon", expires_at=clock.now() + timedelta(minutes=5))
     page = ben_reads.get("/approvals").content.decode()
-    assert page.index(f'data-key="{soon.pk}"') < page.index(f'data-key="{asked.pk}"')
+    assert page.index(f'data-row data-key="{soon.pk}"') < page.index(f'data-row data-key="{asked.pk}"')
     assert f'data-card="{soon.pk}"' in page
 
 
