@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 LONGEST_REASON = 2000  # characters of why
 UNCHANGED: Any = object()  # the data stays what it was; None would be an edit to `null`
-KEPT = ("name", "kind", "seq", "status", "result_json", "error", "attempt", "started_at", "finished_at")
+KEPT = ("name", "inside", "kind", "seq", "status", "result_json", "blob_id", "size", "error", "attempt")
+TIMES, INPUT = ("started_at", "finished_at"), ("input_hash", "input_text")
 
 
 def cancel(run: Run, *, by: "User | None", reason: str = "") -> bool:
@@ -158,8 +159,9 @@ def refuse_pruned(run: Run) -> None:
 def copy(steps: Iterable[Step], run: Run, *, compare_input: bool) -> None:
     """Write the same memory for another run, without what is to be sent again; edited data changes what steps are
     asked with, so that is not compared."""
-    fields = (*KEPT, "input_hash") if compare_input else KEPT
-    kept = [step for step in before_undone(steps) if step.name not in run.send_again]
+    fields = (*KEPT, *TIMES, *INPUT) if compare_input else (*KEPT, *TIMES)
+    ended = [step for step in before_undone(steps) if step.status != "started"]
+    kept = [step for step in ended if step.name not in run.send_again]
     Step.objects.bulk_create(Step(**{name: getattr(step, name) for name in fields}, run=run, fence=0) for step in kept)
 
 
@@ -209,7 +211,8 @@ def redrive(
         edited = data is not UNCHANGED
         if taken is None and from_ == "failed_step":
             refuse_pruned(old)
-            copy(old.steps.filter(status="done").order_by("seq"), new, compare_input=not edited)
+            gone_by = Q(status="failed", kind="wait") & ~Q(name=letter.step)  # nobody waits for those once more
+            copy(old.steps.filter(Q(status="done") | gone_by).order_by("seq"), new, compare_input=not edited)
         settle(letter, "redrive", by=by, redriven_as=new, reason=reason.strip()[:LONGEST_REASON])
         Audit.write("redrive", letter, by=by, as_run=new.pk, from_=from_, edited=edited, reason=reason)
     return new
@@ -276,24 +279,3 @@ def run_event_again(event: Event, trigger: Trigger, *, by: "User | None") -> Run
             run = again(before, by=by)
         Audit.write("run again", event, by=by, as_run=run.pk, trigger=trigger.slug)
     return run
-
-
-def unblock(run: Run, *, by: "User | None", choice: str) -> Run:
-    """A person's choice for a blocked run: `continue` with the code as it is, `restart`, or `cancel`."""
-    with transaction.atomic():
-        held = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
-        now = clock.now()
-        if held.status != Status.BLOCKED:
-            raise NotValid("this run is not blocked", status=held.status)
-        if choice == "continue":
-            held.steps.update(input_hash="")
-            held.move("unblock", due_at=now, reason="", rung_at=now)
-            bells.ring_on_commit([held.pk])
-        elif choice in ("restart", "cancel"):
-            endings.cancel_now(held, now, by=by, reason=f"blocked, {choice}")
-        else:
-            raise NotValid("choose continue, restart or cancel")
-        Audit.write(f"unblock: {choice}", held, by=by)
-        result = again(held, by=by) if choice == "restart" else held
-    changed("runs", id=held.pk)
-    return result

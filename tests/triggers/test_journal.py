@@ -13,13 +13,13 @@ import pytest
 from project.lib import clock
 from tests import builders
 from tests.handlers import fresh, registered, work
-from triggers import blobs, dispatch, history, results, stopping
+from triggers import blobs, dispatch, history, redrive, results, stopping
 from triggers.durable import Durable
-from triggers.errors import HistoryTooLong, LeftBehind, NotJson, Permanent, ResultTooLarge, Retry, StepFailed
+from triggers.errors import HistoryTooLong, LeftBehind, NotJson, Permanent, ResultTooLarge, Retry, StepFailed, TimedOut
 from triggers.execute import execute, reclaim
 from triggers.failures import raised_again
 from triggers.journal import Journal
-from triggers.models import Blob, Run, Step, Switch
+from triggers.models import Blob, DeadLetter, Run, Step, Switch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 KIB, MIB = 1024, 1024 * 1024
@@ -487,3 +487,37 @@ def test_the_texts_json_makes_are_those_json_reads() -> None:
         assert json.loads(results.to_json(value, "it")) == value
     with pytest.raises(ResultTooLarge):
         results.to_json("x" * (8 * MIB), "it")
+
+
+def test_a_redrive_keeps_large_results_and_waits_that_were_given_up(owner: Any, later: Callable[..., None]) -> None:
+    ran: list[str] = []
+
+    def story(run: Durable) -> int:
+        large = run.step("large", lambda: ran.append("large") or "x" * (100 * KIB))
+        try:
+            run.wait_for("answer", type="shop.answered", source="*", timeout=timedelta(hours=1))
+        except TimedOut:
+            run.step("last", lambda: ran.append("last") or (1 // 0 if ran.count("last") == 1 else 1))
+        return len(large)
+
+    with registered("story", story):
+        run = builders.run("story", attempt=4)  # its last
+        work()
+        later(hours=2)
+        dispatch.tick()
+        work()
+        assert fresh(run).status == "dead"
+        new = redrive.redrive(DeadLetter.objects.get(run=run), by=owner)
+        work()
+    assert new is not None
+    assert (fresh(new).status, fresh(new).result, ran) == ("succeeded", 100 * KIB, ["large", "last", "last"])
+
+
+def test_a_run_that_found_its_handler_again_is_not_held_for_one_without(later: Callable[..., None]) -> None:
+    run = builders.run("story", reason="handler_missing")
+    with registered("story", lambda run: run.sleep("nap", timedelta(hours=1))):
+        execute(run.pk)
+        assert (fresh(run).status, fresh(run).reason) == ("waiting", "")
+        later(hours=2)
+        dispatch.tick()
+        assert work() == 1

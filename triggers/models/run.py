@@ -199,6 +199,8 @@ class Run(Stateful):
         still = Run.objects.filter(pk__in=rows.values("pk"), status__in=CLAIMABLE, due_at__lte=now)
         taken = still.update(
             status=Status.RUNNING,
+            reason="",
+            memory_mib=None,
             fence=F("fence") + 1,
             leased_until=now + LEASE,
             lease_owner=owner,
