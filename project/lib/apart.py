@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Round:
     took: dict[str, float] = field(default_factory=dict)
     stopped: bool = False  # this process was told to end: what is left is another round's
 
-    def run(self, stages: Mapping[str, Callable[[], int | None]]) -> None:
+    def run(self, stages: dict[str, Callable[[], int | None]]) -> None:
         """Each in its turn, also after one that broke by an error nobody foresaw; that is raised in the end."""
         with ExitStack() as rest:
             for name, work in reversed(stages.items()):
