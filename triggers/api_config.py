@@ -83,7 +83,7 @@ def list_triggers(request: HttpRequest, filters: Query[schemas.TriggerFilters]) 
 @router.get("/triggers/{slug:slug}", response=schemas.TriggerOut, tags=["triggers"])
 def get_trigger(request: HttpRequest, slug: str) -> Any:
     caller(request).need("view")
-    return schemas.TriggerOut.of(found(Trigger.objects.kept(), slug=slug))
+    return schemas.TriggerOut.of(found(Trigger.objects.kept(), slug=slug), health=True)
 
 
 @router.post("/triggers", response={201: schemas.TriggerOut}, tags=["triggers"])

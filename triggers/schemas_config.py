@@ -206,12 +206,12 @@ class TriggerOut(Schema):
     version: int
     created_at: Moment
     changed_at: Moment
-    health: HealthOut
+    health: HealthOut | None = None  # null in lists, which ask no question for each row
 
     @classmethod
-    def of(cls, trigger: Trigger) -> dict[str, Any]:
+    def of(cls, trigger: Trigger, *, health: bool = False) -> dict[str, Any]:
         facts = {name: getattr(trigger, name) for name in set(cls.model_fields) - {"health"}}
-        return {**facts, "health": overflow.health_of(trigger)}
+        return {**facts, "health": overflow.health_of(trigger) if health else None}
 
 
 class TrialIn(Strict):

@@ -135,7 +135,7 @@ def statements_of_a_delivery(id: str) -> list[str]:
     return [" ".join(sql[:3]) + " FOR UPDATE" * (sql[-2:] == ["FOR", "UPDATE"]) for sql in words]
 
 
-def test_the_api_says_how_every_trigger_is_doing_and_refuses_with_a_time(
+def test_the_api_says_how_a_trigger_is_doing_and_refuses_with_a_time(
     ann: User, with_token: Callable[..., Client]
 ) -> None:
     builders.source("api", kind="cloudevents", provider="")
@@ -151,7 +151,5 @@ def test_the_api_says_how_every_trigger_is_doing_and_refuses_with_a_time(
     assert publish("1").status_code == 202
     full = publish("2")
     assert (full.status_code, full.headers["retry-after"], full.json()["code"]) == (503, "5", "queue_full")
-    [row] = client.get("/api/v1/triggers").json()["items"]
     told = {"queue_size": 1, "max_size": 1, "utilization": 1.0, "dropped": 0, "processed": 0}
-    assert row["health"] == told
     assert client.get("/api/v1/triggers/jobs").json()["health"] == told
