@@ -15,7 +15,7 @@ from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import pinning, redrive, schemas, search
 from triggers.envelope import INNER
-from triggers.models import Event, Pin, Refusal, Run, Seen, Source, Trigger
+from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
 from triggers.views.lists import Filters, as_number, as_table, list_page, listing
 
 FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
@@ -81,7 +81,7 @@ class Line:
 @require_safe
 def event(request: HttpRequest, seq: int) -> HttpResponse:
     """One event: what came in, what it woke, its payload."""
-    rows = Event.objects.select_related("source", "requester")
+    rows = Event.objects.select_related("source", "requester", "pin__by")
     found = get_object_or_404(rows if can(request.user, "payloads") else rows.defer("raw", "data_json"), pk=seq)
     runs = list(Run.objects.working_on(found).select_related("trigger").order_by("pk"))
     context = {
@@ -92,7 +92,7 @@ def event(request: HttpRequest, seq: int) -> HttpResponse:
         "woken": found.ended_waits.select_related("run").order_by("pk"),
         "duplicates": Refusal.objects.filter(event=found.pk).order_by("-pk")[:MOST_DUPLICATES],
         "keys": Seen.objects.filter(event=found.pk).order_by("pk"),
-        "pin": Pin.objects.filter(event=found.pk).select_related("by").first(),
+        "pin": getattr(found, "pin", None),
         "retention_days": settings.RETENTION_DAYS,
         "letters": found.letters.order_by("pk"),
         **(payload_of(found) if can(request.user, "payloads") else {}),
