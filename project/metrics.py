@@ -123,7 +123,7 @@ def gauge(name: str, words: str, value: float) -> Metric:
 
 
 def queued() -> "Iterable[tuple[str, int]]":
-    some = Run.objects.filter(status__in=CLAIMABLE).order_by("priority", "due_at", "id").values("pk")[:MOST_QUEUED]
+    some = Run.objects.filter(status__one_of=CLAIMABLE).order_by("priority", "due_at", "id").values("pk")[:MOST_QUEUED]
     return Run.objects.filter(pk__in=some).values_list("trigger__slug").annotate(n=Count("pk")).order_by()
 
 

@@ -43,7 +43,7 @@ def tell(trigger: Trigger) -> bool:
 def health_of(trigger: Trigger) -> dict[str, Any]:
     """`{queue_size, max_size, utilization, dropped, processed}`; counts stop at 10,000, no limit is None."""
     rows = trigger.runs.all()
-    queued = rows.filter(status__in=CLAIMABLE, cancel_requested_at=None)[:MOST_COUNTED].count()
+    queued = rows.filter(status__one_of=CLAIMABLE, cancel_requested_at=None)[:MOST_COUNTED].count()
     most = (trigger.limits.get("queue") or {}).get("limit")
     return {
         "queue_size": queued,

@@ -12,6 +12,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, Coalesce
 from django.db.models.lookups import LessThan
 
+from project.lib import literal  # noqa: F401 -- the lookup `one_of`
 from project.lib.states import Moves, Stateful
 from triggers.models.breaker import Breaker
 from triggers.models.config import Switch
@@ -54,7 +55,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Due but for their handler's breaker."""
         paused = Switch.objects.holding(handler=OuterRef("handler"), source=OuterRef("event__source_slug"))
         open_trigger = Q(trigger=None) | Q(trigger__mode="live")
-        claimable = self.filter(status__in=CLAIMABLE, due_at__lte=now, cancel_requested_at=None)
+        claimable = self.filter(status__one_of=CLAIMABLE, due_at__lte=now, cancel_requested_at=None)
         return claimable.filter(open_trigger, ~Exists(paused)).with_a_slot()
 
     def with_a_slot(self) -> "RunQuerySet":
@@ -163,7 +164,7 @@ class Run(Stateful):
                 condition=Q(cancel_requested_at__isnull=False, finished_at=None),
                 name="runs_to_cancel",
             ),
-            # Both begin with the status, which is always the same: else SQLite takes `runs_by_status` and reads them all.
+            # Both begin with the status, always the same: else SQLite takes `runs_by_status` and reads them all.
             models.Index(fields=["status", "leased_until"], condition=Q(status="running"), name="runs_leased"),
             models.Index(fields=["status", "wake_at"], condition=Q(status="waiting"), name="runs_to_wake"),
             models.Index(fields=["rerun_of"], condition=Q(rerun_of__isnull=False), name="runs_again"),
