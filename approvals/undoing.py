@@ -148,7 +148,7 @@ def wish_of(owed: Compensation) -> Wish:
     given, effect = owed.wish, owed.effect
     if given is None:
         raise Permanent("the run ended before its handler said how to undo it")
-    reason = given["reason"] or f"Undoes A-{effect.pk} “{effect.title}”: its run R-{owed.run_id} {owed.run.status}."
+    reason = given["reason"] or f"Undoes A-{effect.pk} “{effect.title}”: R-{owed.run_id} ended as {owed.run.status}."
     wish = Wish.of(given["kind"], given["connection"], given["key"], reason, (), None, given["arguments"])
     return replace(wish, key=key_of(wish, effect))
 
