@@ -39,7 +39,7 @@ class Backtest:
     more: int = 0  # would have waited for people
     fewer: int = 0  # would not have waited
     denied: int = 0  # would have been denied
-    stricter: int = 0  # waited, and would have needed more or other people
+    stricter: int = 0  # waited, and would have asked more or other people
     less_than_high: list[int] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 

@@ -32,7 +32,7 @@ VERDICTS = ("approve", "reject")
 
 def check_person(action: Action, by: User, ruling: Verdict, verdict: str) -> None:
     if not policy.may_review(by, ruling):
-        raise NotReviewer
+        raise NotReviewer(f"Only {' or '.join(ruling.reviewers)} may decide this." if ruling.groups else "")
     asked = action.asked_by(by) or by.pk in policy.chain_added(action, ruling)
     if not asked or verdict == "reject":  # who asked may always say no to it
         return
