@@ -6,9 +6,11 @@ from typing import Any
 
 from django.test import Client
 
+from approvals.models import PolicyChange
 from project.lib import clock
 from project.people.models import User
 from tests import builders
+from tests.ruled import rule
 from triggers import bulk
 from triggers.models import DeadLetter, Refusal
 
@@ -34,6 +36,7 @@ CLOUD_EVENT = {"specversion": "1.0", "id": "1", "source": "/t", "type": "t.happe
 DECISION = {"verdict": "approve", "digest": "sha256:none", "revision": 1}
 SOURCE = {"slug": "fresh", "kind": "schedule", "config": {"every": 60}}
 TRIGGER = {"slug": "fresh", "source": "github", "handler": "contract-test"}
+RULE = {"when": "action.kind == 'stripe.refund'", "effect": "require", "quorum": 2}
 OPERATIONS = [
     Operation("GET", "/events", "view"),
     Operation("POST", "/events", "ingest", CLOUD_EVENT),
@@ -77,6 +80,15 @@ OPERATIONS = [
     Operation("GET", "/connections/{slug}", "view"),
     Operation("PATCH", "/connections/{slug}", "configure", {"version": 1, "name": "x"}, fresh=True),
     Operation("DELETE", "/connections/{slug}", "configure", fresh=True),
+    Operation("GET", "/policies", "view"),
+    Operation("POST", "/policies", "configure", {"slug": "fresh", **RULE}, fresh=True),
+    Operation("GET", "/policies/{slug}", "view"),
+    Operation("PATCH", "/policies/{slug}", "configure", {"version": 1, "order": 5}, fresh=True),
+    Operation("DELETE", "/policies/{slug}", "configure", fresh=True),
+    Operation("POST", "/policy-backtests", "view", {"slug": "fresh", **RULE}),
+    Operation("GET", "/policy-changes", "view"),
+    Operation("POST", "/policy-changes/{id}/confirm", "configure", fresh=True),
+    Operation("POST", "/policy-changes/{id}/withdraw", "configure", fresh=True),
     Operation("POST", "/triggers/{slug}/test", "view", {"limit": 5}),
     Operation("POST", "/switch", "operate", {"scope": "all", "paused": True}),
     Operation("GET", "/live", "view"),
@@ -112,7 +124,13 @@ def make_world(requester: User) -> World:
     action = builders.action(by=requester, run=run, arguments={"repo": "acme/shop", "title": "secret title"})
     rows = {"events": event, "runs": run, "dead-letters": letter, "actions": action, "refusals": refusal}
     rows["bulk"] = bulk_job
-    slugs = {"sources": source.slug, "triggers": trigger.slug, "connections": connection.slug}
+    rows["policy-changes"] = PolicyChange.objects.create(verb="archive", slug="refunds", by=requester, at=now)
+    slugs = {
+        "policies": rule("refunds", **RULE).slug,
+        "sources": source.slug,
+        "triggers": trigger.slug,
+        "connections": connection.slug,
+    }
     return World({**{name: row.pk for name, row in rows.items()}, **slugs})
 
 
