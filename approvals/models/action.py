@@ -225,6 +225,8 @@ class Action(Stateful):
         indexes = [
             models.Index(fields=["status", "expires_at"], name="actions_by_status"),
             models.Index(fields=["not_before"], condition=Q(status__in=["approved", "unknown"]), name="actions_due"),
+            models.Index(fields=["created_at"], name="actions_by_start"),
+            models.Index(fields=["decided_at"], condition=Q(decided_at__isnull=False), name="actions_by_decision"),
             models.Index(fields=["settled_at"], condition=Q(settled_at__isnull=False), name="actions_by_end"),
             models.Index(fields=["kind", "key"], name="actions_of_a_key"),
             models.Index(fields=["kind", "-id"], name="actions_of_a_kind"),

@@ -153,7 +153,10 @@ class Refusal(models.Model):
     admitted_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["source", "-id"], name="refusals_of_a_source")]
+        indexes = [
+            models.Index(fields=["source", "-id"], name="refusals_of_a_source"),
+            models.Index(fields=["at"], name="refusals_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.slug}: {self.reason}"
