@@ -38,7 +38,7 @@ def dead_letters(request: HttpRequest) -> HttpResponseBase:
     causes = causes_of(rows.filter(status__in=statuses))
     page = list(below(causes, filters).order_by("-last", "fingerprint")[: SIZE + 1])
     groups, more = told(page[:SIZE], clock.now()), len(page) > SIZE
-    counted = dict(DeadLetter.objects.values_list("status").annotate(n=Count("pk")).order_by())
+    counted = {one: DeadLetter.objects.filter(status=one)[: COUNTED + 1].count() for one in STATUSES}
     context = {
         "groups": groups,
         "letters": (letters := rows.open()[: COUNTED + 1].count() if "open" in statuses else 0),
@@ -46,8 +46,8 @@ def dead_letters(request: HttpRequest) -> HttpResponseBase:
         "count": capped(causes[: COUNTED + 1].count()),
         "status": statuses[0] if len(statuses) == 1 else "",
         "statuses": statuses,
-        "counts_by": counted,
-        "everything": sum(counted.get(one, 0) for one in statuses),
+        "counts_by": {one: capped(count) for one, count in counted.items() if count},
+        "everything": sum(counted[one] for one in statuses),
         "tabs": {one: filters.address(status=one, after=None) for one in STATUSES},
         "narrowed": any(filters.many(name) for name in FILTERS if name != "status"),
         "picks": [filters.pick("kind", "About", KINDS)],
