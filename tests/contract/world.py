@@ -46,6 +46,7 @@ OPERATIONS = [
     Operation("GET", "/runs/{id}", "view"),
     Operation("POST", "/runs/{id}/cancel", "operate"),
     Operation("POST", "/runs/{id}/rerun", "operate", {}),
+    Operation("POST", "/runs/{id}/choice", "operate", {"choice": "continue"}),
     Operation("GET", "/dead-letters", "view"),
     Operation("GET", "/dead-letters/{id}", "view"),
     Operation("POST", "/dead-letters/{id}/redrive", "operate", {}),

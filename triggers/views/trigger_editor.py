@@ -124,7 +124,7 @@ def page(
         "trials": trials,
         "would": sum(trial.verdict.matched for trial in trials or ()),
         "types": known_types(chosen),
-        "chosen_is_clock": is_clock(chosen),
+        "chosen_is_clock": row is None and is_clock(chosen),
         "chosen": registry.HANDLERS.get(editor.form.chosen_handler),
         "broken": sorted(registry.BROKEN.items()),
         "fresh": Trigger.objects.get(pk=row.pk) if row and stale else None,
