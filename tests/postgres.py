@@ -8,15 +8,17 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 DEBIAN = Path("/usr/lib/postgresql")
-HASTE = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")  # tests kill our processes, never this server
+HASTE = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]  # tests kill our processes, never this server
 
 
 class NoPostgres(RuntimeError):
@@ -47,33 +49,71 @@ def unprivileged() -> dict[str, object]:
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
 
 
+@dataclass
+class Server:
+    """A PostgreSQL in `folder`, which may crash and come back."""
+
+    folder: Path
+    port: int
+    options: list[str]
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def address(self) -> str:
+        return f"postgres://nightdesk@127.0.0.1:{self.port}/postgres"
+
+    def create(self) -> None:
+        setup = ["-U", "nightdesk", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        quiet = {"stdout": subprocess.DEVNULL, "cwd": self.folder, **unprivileged()}
+        subprocess.run([program("initdb"), "-D", self.folder / "data", *setup], check=True, **quiet)  # type: ignore[call-overload]
+
+    def start(self) -> None:
+        command = [program("postgres"), "-D", self.folder / "data"]
+        command += [word for option in self.options for word in ("-c", option)]
+        quiet = {"stdout": subprocess.DEVNULL, "cwd": self.folder, **unprivileged()}
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(command, stderr=log, **quiet)  # type: ignore[call-overload]
+        wait_for(self.port, self.process, self.folder / "log")
+
+    def crash(self) -> None:
+        """What `pg_ctl stop -m immediate` does: nothing is finished, and the next start recovers from the log."""
+        assert self.process
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(20)
+
+    def stop(self) -> None:
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextlib.contextmanager
+def server(*, durable: bool = False) -> Iterator[Server]:
+    """Run a fresh server; a `durable` one waits for its disk, as in production."""
+    with tempfile.TemporaryDirectory(prefix="nightdesk-pg-") as folder:
+        if become := unprivileged():
+            os.chown(folder, become["user"], become["group"])  # type: ignore[arg-type]
+        port = free_port()
+        options = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"]
+        made = Server(Path(folder), port, options + ([] if durable else HASTE))
+        made.create()
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+
+
 @contextlib.contextmanager
 def serve(*, durable: bool = False) -> Iterator[str]:
-    """Run a fresh server and give its `postgres://…` address; a `durable` one waits for its disk, as in production."""
-    initdb, postgres = program("initdb"), program("postgres")
-    with tempfile.TemporaryDirectory(prefix="nightdesk-pg-") as folder:
-        become = unprivileged()
-        if become:
-            os.chown(folder, become["user"], become["group"])  # type: ignore[arg-type]
-        data, port = f"{folder}/data", free_port()
-        quiet = {"stdout": subprocess.DEVNULL, "cwd": folder, **become}
-        setup = [initdb, "-D", data, "-U", "nightdesk", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(setup, check=True, **quiet)  # type: ignore[call-overload]
-        options = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"]
-        options += [] if durable else HASTE
-        command = [postgres, "-D", data, *(word for option in options for word in ("-c", option))]
-        with open(f"{folder}/log", "wb") as log:
-            server = subprocess.Popen(command, stderr=log, **quiet)  # type: ignore[call-overload]
-        try:
-            wait_for(port, server, Path(folder, "log"))
-            yield f"postgres://nightdesk@127.0.0.1:{port}/postgres"
-        finally:
-            server.terminate()
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+    """The `postgres://…` address of such a server."""
+    with server(durable=durable) as made:
+        yield made.address
 
 
 def wait_for(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:

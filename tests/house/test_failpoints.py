@@ -2,11 +2,13 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
 
 from project.lib import failpoints
+from tests import chaos
 from tests.house import tree
 
 ASK = "from project.lib import failpoints; print(failpoints.reached)"
@@ -41,3 +43,16 @@ def asked(settings: str) -> str:
     env = os.environ | {"DJANGO_SETTINGS_MODULE": settings, "NIGHTDESK_FAILPOINTS": "/nowhere"}
     command = [sys.executable, "manage.py", "shell", "--verbosity", "0", "-c", ASK]
     return subprocess.run(command, cwd=tree.ROOT, env=env, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_whatever_must_be_survived_names_the_test_that_shows_it():
+    table = chaos.__doc__ or ""
+    assert [int(number) for number in re.findall(r"^ *(\d+) ", table, re.M)] == list(range(1, 31))
+    named = re.findall(r"(\w+/\w+)::(\w+)", table)
+    missing = [
+        f"{file}::{test}"
+        for file, test in named
+        if not re.search(rf"^def {test}\(", (tree.ROOT / "tests" / f"{file}.py").read_text(), re.M)
+    ]
+    assert missing == []
+    assert len(named) >= 30, "every row but the one that says why it has none"

@@ -43,3 +43,14 @@ def test_a_task_calls_one_verb():
     }
     assert long, "no task was found at all"
     assert {name: length for name, length in long.items() if length > LONGEST} == {}
+
+
+def test_time_is_kept_in_rows_never_in_the_broker():
+    """Celery's `eta` and `countdown` are lost or multiplied when messages are given out again."""
+    kept = [
+        f"{tree.named(path)}:{node.value.lineno}"
+        for path in tree.modules()
+        for node in ast.walk(tree.parsed(path))
+        if isinstance(node, ast.keyword) and node.arg in ("eta", "countdown")
+    ]
+    assert kept == []
