@@ -117,13 +117,19 @@ CHECKS: dict[str, Callable[[], str]] = {"database": database, "storage": storage
 
 
 def problems() -> dict[str, str]:
-    """What keeps the desk from working, by check; empty when all is well."""
+    """What keeps the desk from working, by check; empty when all is well.
+
+    A database that does not answer is not asked again: a probe would not wait for so many silences."""
     found = {}
+    silent = False
     for name, check in CHECKS.items():
+        if silent and name != "broker":
+            continue
         try:
             found[name] = check()
         except (DatabaseError, redis.RedisError, OSError) as error:
             found[name] = str(error).strip() or type(error).__name__
+            silent = silent or isinstance(error, DatabaseError)
     return {name: problem for name, problem in found.items() if problem}
 
 

@@ -98,6 +98,19 @@ def test_a_paused_desk_does_not_miss_its_workers(
     assert Switch.objects.holding().exists()
 
 
+def test_a_database_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def silent() -> str:
+        asked.append(1)
+        raise DatabaseError("no answer")
+
+    checks = {"database": silent, "storage": silent, "broker": lambda: "it is full", "tick": silent}
+    monkeypatch.setattr(health, "CHECKS", checks)
+    assert health.problems() == {"database": "no answer", "broker": "it is full"}
+    assert asked == [1]
+
+
 def test_a_full_disk_is_said(banner: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     usage = SimpleNamespace(free=3 * 1024**2, total=10**12)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
