@@ -27,6 +27,7 @@ def take_order(run):
         act(run, "tell", kind="github.comment", repo="acme/shop", number=number + 1, body=f"order {number}")
     return run.step("done", lambda: number * 2)
 """
+QUIET = HANDLER.replace("% 10", "% 10_000_000")  # without effects: after thirty an hour people would be asked
 TRIGGER = """
     from project.people.models import User
     from triggers.models import ConfigVersion, Source, Trigger
@@ -52,6 +53,7 @@ class Caller:
     refused: int = 0  # connection errors and 503: it rings again
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     stopped: threading.Event = field(default_factory=threading.Event)
+    given_up: threading.Event = field(default_factory=threading.Event)  # the test has failed: nobody insists any more
     held: threading.Event = field(default_factory=threading.Event)  # while set, no further order is rung
     crew: list[threading.Thread] = field(default_factory=list)
 
@@ -65,6 +67,8 @@ class Caller:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stopped.set()
+        if error is not None:
+            self.given_up.set()
         for one in self.crew:
             one.join(90)
 
@@ -83,7 +87,7 @@ class Caller:
     def insist(self, http: httpx.Client, order: int) -> int:
         """Ring until it is taken, as every sender of webhooks does."""
         headers, body = sign(self.secret, order)
-        while True:
+        while not self.given_up.is_set():
             began = time.monotonic()
             try:
                 answer = http.post("/hooks/generic", content=body, headers=headers)
@@ -99,6 +103,7 @@ class Caller:
             if answer.status_code != 503:
                 self.surprises.append(f"{answer.status_code} {answer.text[:200]}")
             time.sleep(0.1)
+        return 0
 
 
 def sign(secret: str, order: int) -> tuple[dict[str, str], bytes]:

@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from tests.chaos.load import HANDLER, TRIGGER, Caller
+from tests.chaos.load import QUIET, TRIGGER, Caller
 from tests.processes import Desk
 
 ORDERS = 400 * int(os.environ.get("NIGHTDESK_CHAOS_ROUNDS", "1"))
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(300 + ORDERS)]
 
 
 def test_ingest_work_ticks_and_reading(shop: Desk) -> None:
-    shop.handlers(HANDLER.replace("% 10", "% 10_000_000"), name="orders")
+    shop.handlers(QUIET, name="orders")
     shop.start("--workers", "3")
     reader = shop.token("read")
     over = threading.Event()
