@@ -18,6 +18,7 @@ MOST = 2000  # newest actions that are looked at
 PATIENCE = 8.0  # seconds
 SHOWN = 50  # rows of each list
 LARGE = 256 * 1024  # bytes; larger texts are not tried
+COUNTED = ("more", "fewer", "denied", "let", "asks_more", "asks_otherwise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,9 @@ class Change:
 
 @dataclass(slots=True)
 class Backtest:
-    """What a draft would have done. The lists hold the newest; the numbers count all that were looked at."""
+    """What a draft would have done. The lists hold the newest; the numbers count all that were looked at.
+
+    Whatever would have gone otherwise is counted under one of `COUNTED`, and only there."""
 
     looked_at: int = 0
     all_of_them: bool = True  # False: there were more than could be looked at
@@ -39,26 +42,37 @@ class Backtest:
     more: int = 0  # would have waited for people
     fewer: int = 0  # would not have waited
     denied: int = 0  # would have been denied
-    stricter: int = 0  # waited, and would have asked more or other people
+    let: int = 0  # would no longer have been denied
+    asks_more: int = 0  # waited, and would have asked for all that it asked for and more
+    asks_otherwise: int = 0  # waited, and would have asked for fewer or other people, or on a lower tier
     less_than_high: list[int] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
     @property
     def differs(self) -> int:
-        return self.more + self.fewer + self.denied + self.stricter
+        return sum(getattr(self, name) for name in COUNTED)
 
     def add(self, change: Change) -> None:
         was, would = change.before, change.after
         if (weight(was), was.groups, was.needed) == (weight(would), would.groups, would.needed):
             return
-        self.denied += bool(would.denied_by) and not was.denied_by
-        self.more += would.waits and not was.tier.waits
-        self.fewer += was.waits and not would.tier.waits
-        self.stricter += was.waits and would.waits and is_harder(was, would)
+        counted = counted_under(was, would)
+        setattr(self, counted, getattr(self, counted) + 1)
         if weight(was) >= Tier.HIGH.rank and weight(would) < Tier.HIGH.rank:
             self.less_than_high.append(change.action.pk)
         if len(self.changes) < SHOWN:
             self.changes.append(change)
+
+
+def counted_under(was: Verdict, would: Verdict) -> str:
+    """Which one of `COUNTED` a change belongs to."""
+    if would.denied_by:
+        return "denied"
+    if was.denied_by:
+        return "let"
+    if was.waits and would.waits:
+        return "asks_more" if asks_for_all(would, was) else "asks_otherwise"
+    return "more" if would.waits else "fewer"
 
 
 def weight(found: Verdict) -> int:
@@ -66,8 +80,11 @@ def weight(found: Verdict) -> int:
     return len(Tier) if found.denied_by else found.tier.rank
 
 
-def is_harder(was: Verdict, would: Verdict) -> bool:
-    return (would.tier.rank, would.needed) > (was.tier.rank, was.needed) or was.groups != would.groups
+def asks_for_all(would: Verdict, was: Verdict) -> bool:
+    """Does it still ask for everybody for whom it asked, and on no lower tier?"""
+    quorums = {frozenset(group.names): group.quorum for group in would.groups}
+    all_groups = all(quorums.get(frozenset(group.names), 0) >= group.quorum for group in was.groups)
+    return all_groups and would.tier.rank >= was.tier.rank and would.needed >= was.needed
 
 
 def compare(before: Sequence[Rule], after: Sequence[Rule]) -> Backtest:

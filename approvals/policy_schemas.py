@@ -124,15 +124,21 @@ class TriedOut(Schema):
 
 
 class BacktestOut(Schema):
-    """What a draft would have done to the actions of the last 30 days; `untold`: their payload is gone."""
+    """What a draft would have done to the actions of the last 30 days; `untold`: their payload is gone.
+
+    `differs` counts those that would have gone otherwise, each under one of `more` (waited), `fewer` (not waited),
+    `denied`, `let` (no longer denied), `asks_more` and `asks_otherwise` (fewer or other people, or a lower tier)."""
 
     looked_at: int
     all_of_them: bool
     untold: int
+    differs: int
     more: int
     fewer: int
     denied: int
-    stricter: int
+    let: int
+    asks_more: int
+    asks_otherwise: int
     less_than_high: list[int]
     loosens: list[str]
     changes: list[TriedOut]

@@ -66,7 +66,27 @@ class TestTheBacktest:
         denied = ruling.drafted("create", "no", None, when="action.kind == 'github.create_pr'", effect="deny")
         assert (denied.backtest.denied, denied.backtest.fewer) == (1, 0)
         two = ruling.drafted("create", "two", None, when="true", effect="require", quorum=2)
-        assert two.backtest.stricter == 1
+        assert (two.backtest.asks_more, two.backtest.differs, len(two.backtest.changes)) == (1, 1, 1)
+
+    def test_a_quorum_that_is_loosened_asks_for_fewer(self, owner):
+        row = create("two", owner, "true", quorum=2)
+        pr()
+        found = ruling.drafted("change", "two", row, quorum=1).backtest
+        assert (found.asks_otherwise, found.differs, len(found.changes)) == (1, 1, 1)
+
+    def test_a_group_that_is_dropped_is_not_more(self, owner):
+        create("one", owner, "true", reviewers=["reviewer"])
+        row = create("two", owner, "true", reviewers=["admin"])
+        pr()
+        found = ruling.drafted("archive", "two", row).backtest
+        assert (found.asks_more, found.asks_otherwise, found.differs, len(found.changes)) == (0, 1, 1, 1)
+
+    def test_what_would_no_longer_be_denied_is_counted_too(self, owner):
+        row = create("no", owner, "true", effect="deny")
+        pr()
+        builders.action("github.comment", tier="low", status="approved")
+        found = ruling.drafted("archive", "no", row).backtest
+        assert (found.let, found.more, found.differs, len(found.changes)) == (2, 0, 2, 2)
 
     def test_looks_back_thirty_days_and_no_further(self, owner):
         pr(created_at=clock.now() - timedelta(days=31))
@@ -272,7 +292,7 @@ class TestTheApi:
     def test_a_draft_is_tried_by_whoever_may_read(self, ann, sign_in):
         pr()
         told = self.send(sign_in(ann), "post", "/policy-backtests", {**self.BODY, "quorum": 0, "tier": "high"})
-        assert (told.status_code, told.json()["stricter"], told.json()["looked_at"]) == (200, 1, 1)
+        assert (told.status_code, told.json()["asks_more"], told.json()["looked_at"]) == (200, 1, 1)
         assert told.json()["changes"][0]["after"] == "waits for a person, high risk"
 
 
