@@ -27,6 +27,7 @@ CANARY_FOR = timedelta(seconds=60)  # what went first is watched before the rest
 LONGEST_STEP = timedelta(seconds=4)  # of its rate a job uses at most so much at once: rounds may be far apart
 BUDGET = 0.5  # seconds a round spends on all jobs
 MOST_CANARIES, FASTEST, MOST_FAILURES = 10, 100, 100
+BOUNDS = {"canary": (0, MOST_CANARIES), "rate": (1, FASTEST), "stop_after": (1, MOST_FAILURES)}
 
 Deed = Callable[[Bulk, BulkItem], tuple[str, dict[str, Any]]]
 
@@ -62,9 +63,9 @@ def press(
 ) -> Bulk:
     """Write down every row that `verb` takes, and let the desk begin. `filter` is only told; `rows` is what counts.
 
-    Raises NotValid when there is nothing to take, too much or a reason or trigger is missing, and AlreadyAtWork while
-    a job with the same wish has not ended."""
-    refuse_nonsense(verb, triggers, reason)
+    Raises NotValid when there is nothing to take or too much, a reason or trigger is missing or a number is out of
+    BOUNDS, and AlreadyAtWork while a job with the same wish has not ended."""
+    refuse_nonsense(verb, triggers, reason, canary=canary, rate=rate, stop_after=stop_after)
     ids = list(takes(verb, rows, upto).values_list("pk", flat=True)[: MOST + 1])
     total = len(ids) * max(1, len(triggers))
     if not ids:
@@ -96,13 +97,17 @@ def press(
     return job
 
 
-def refuse_nonsense(verb: str, triggers: Sequence[Trigger], reason: str) -> None:
+def refuse_nonsense(verb: str, triggers: Sequence[Trigger], reason: str, **numbers: int) -> None:
     if verb not in Bulk.VERBS:
         raise NotValid(f"`verb` is one of {', '.join(Bulk.VERBS)}", field="verb")
     if verb == "dismiss" and not reason.strip():
         raise NotValid("Say why they may be dismissed.", field="reason")
     if (verb == "run_again") != bool(triggers):
         raise NotValid("Name the triggers whose handlers shall run; only `run_again` takes some.", field="triggers")
+    for name, number in numbers.items():
+        least, most = BOUNDS[name]
+        if not least <= number <= most:
+            raise NotValid(f"`{name}` is {least} to {most}, not {number}.", field=name)
 
 
 def begin(**fields: Any) -> Bulk:

@@ -91,8 +91,19 @@ def test_stored_events_run_again_with_named_triggers(far: dict[str, bool]) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [({"since": "yesterday"}, "since"), ({"fingerprint": ["none"]}, "nothing to do")]
+    ("given", "said"),
+    [
+        ({"since": "yesterday"}, "since"),
+        ({"fingerprint": ["none"]}, "nothing to do"),
+        ({"canary": 50}, "`canary` is 0 to 10, not 50"),
+        ({"canary": -1}, "`canary`"),
+        ({"rate": 0}, "`rate` is 1 to 100, not 0"),
+        ({"rate": -1}, "`rate`"),
+        ({"rate": 101}, "`rate`"),
+        ({"stop_after": 0}, "`stop_after` is 1 to 100, not 0"),
+    ],
 )
 def test_what_makes_no_sense_is_refused_in_words(far: dict[str, bool], given: dict[str, Any], said: str) -> None:
     with pytest.raises(CommandError, match=said):
         told("redrive", **given)
+    assert not Bulk.objects.exists()

@@ -325,6 +325,23 @@ def test_a_filter_that_was_not_read_whole_starts_nothing(far: FarSide, ann: User
     assert "Nothing was started" in answer.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"rate": 0}, "`rate` is 1 to 100"),
+        ({"stop_after": 101}, "`stop_after` is 1 to 100"),
+        ({"canary": "one"}, "whole number"),
+    ],
+)
+def test_a_pace_that_makes_no_sense_is_refused_on_the_page(
+    far: FarSide, ann: User, sign_in: Any, given: dict[str, Any], said: str
+) -> None:
+    letters(1)
+    answer = sign_in(ann).post("/bulk", {"verb": "redrive", **given}, follow=True)
+    assert said in answer.content.decode()
+    assert not Bulk.objects.exists()
+
+
 def test_stored_events_run_again_with_the_triggers_one_names(ann: User, later: Later, sign_in: Any) -> None:
     """DL-04: what no rule matched is listed and started by hand once the rule is mended."""
     seen: list[int] = []

@@ -1,5 +1,6 @@
 """Bulk jobs: what a press would do, the press, and how far it is."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, get_origin
 
@@ -26,7 +27,8 @@ WORDS = {  # verb -> what is done, to what, the letter before a number, the page
     "cancel": ("Cancel", "run", "R", "run", "runs"),
     "run_again": ("Run again", "event", "E", "event", "events"),
 }
-FIELDS = ("verb", "upto", "canary", "rate", "stop_after", "reason", "triggers")
+FIELDS = ("verb", "upto", *bulk.BOUNDS, "reason", "triggers")
+PLAIN = re.compile(r"-?[0-9]{1,9}")
 MOST_JOBS = 100
 
 
@@ -61,7 +63,7 @@ def wish_of(query: QueryDict) -> Wish:
     moments = {name: filters.time(name) for name in ("since", "until") if name in kinds}
     texts |= {name: [moment.isoformat()] for name, moment in moments.items() if moment}
     texts["q"] = filters.many("q")[:1]
-    upto = filters_of_form(query).whole("upto") or None
+    upto = Filters(query, (*query,)).whole("upto") or None
     chosen = [name for name in dict.fromkeys(query.getlist("triggers")) if name]
     return Wish(verb, {name: texts[name] for name in sorted(texts) if texts[name]}, upto, chosen, filters.notes)
 
@@ -72,10 +74,6 @@ def without(query: QueryDict) -> QueryDict:
     for name in (*FIELDS, "csrfmiddlewaretoken"):
         rest.pop(name, None)
     return rest
-
-
-def filters_of_form(query: QueryDict) -> Filters:
-    return Filters(query, (*query,))
 
 
 @require_safe
@@ -124,8 +122,6 @@ def jobs(request: HttpRequest) -> HttpResponseBase:
 def press(request: HttpRequest) -> HttpResponse:
     wish = wish_of(request.POST)
     address = f"{reverse('bulk-new')}?verb={wish.verb}&{without(request.POST).urlencode()}"
-    given = filters_of_form(request.POST)
-    numbers = {name: min(given.whole(name), most) for name, most in LIMITS.items()}
     try:
         refuse(wish)
         rows = schemas_bulk.rows_of(wish.verb, wish.texts, payloads=can(request.user, "payloads"))
@@ -136,10 +132,8 @@ def press(request: HttpRequest) -> HttpResponse:
             filter=wish.texts,
             triggers=list(Trigger.objects.kept().filter(slug__in=wish.triggers).order_by("slug")),
             reason=request.POST.get("reason", ""),
-            canary=numbers["canary"],
-            rate=numbers["rate"] or 10,
-            stop_after=numbers["stop_after"] or 5,
             upto=wish.upto,
+            **numbers_of(request.POST),
         )
     except AlreadyAtWork as other:
         messages.error(request, f"{other.detail} Nothing was started a second time.")
@@ -150,7 +144,13 @@ def press(request: HttpRequest) -> HttpResponse:
     return redirect("bulk-job", pk=job.pk)
 
 
-LIMITS = {"canary": bulk.MOST_CANARIES, "rate": bulk.FASTEST, "stop_after": bulk.MOST_FAILURES}
+def numbers_of(form: QueryDict) -> dict[str, int]:
+    """Its pace, as far as the form says it. Raises NotValid for what is no number."""
+    given = {name: form.get(name, "") for name in bulk.BOUNDS if name in form}
+    for name, text in given.items():
+        if not PLAIN.fullmatch(text):
+            raise NotValid(f"“{name}” is a whole number, not “{text[:40]}”.", field=name)
+    return {name: int(text) for name, text in given.items()}
 
 
 def refuse(wish: Wish) -> None:
