@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
 from pydantic import ValidationError
 
+from project.lib.faults import first_fault
 from project.lib.pages import Page, listing
 from project.lib.schema import NotFound
 from project.people.auth import caller
@@ -26,26 +27,17 @@ def press(request: HttpRequest, response: HttpResponse, body: BulkIn) -> Any:
     try:
         rows = schemas_bulk.rows_of(body.verb, texts, payloads=who.may("payloads"))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise NotValid(f"filter.{'.'.join(map(str, first['loc']))}: {first['msg']}", field="filter") from error
+        place, said = first_fault(error)
+        raise NotValid(f"filter.{place}: {said}", field="filter") from error
     except ValueError as error:
         raise NotValid(str(error), field="filter") from error
-    triggers = named(body.triggers)
+    triggers = Trigger.objects.named(body.triggers)
     if body.dry_run:
         return Status(200, bulk.look(body.verb, rows, triggers=max(1, len(triggers)), upto=body.upto))
     given = {name: getattr(body, name) for name in ("reason", "canary", "rate", "stop_after", "upto")}
     job = bulk.press(body.verb, rows, by=who.user, filter=texts, triggers=triggers, **given)
     response["Location"] = f"/api/v1/bulk/{job.pk}"
     return Status(202, BulkOut.of(job))
-
-
-def named(slugs: list[str]) -> list[Trigger]:
-    """The triggers with these slugs, each once. Raises NotValid naming the first that is missing."""
-    there = {trigger.slug: trigger for trigger in Trigger.objects.kept().filter(slug__in=slugs)}
-    missing = next((slug for slug in slugs if slug not in there), None)
-    if missing is not None:
-        raise NotValid(f"There is no trigger `{missing}`.", field="triggers")
-    return [there[slug] for slug in sorted(there)]
 
 
 @router.get("/bulk/{int:id}", response=BulkOut)

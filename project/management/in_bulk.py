@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from pydantic import ValidationError
 
 from project import health
+from project.lib.faults import first_fault
 from project.lib.problem import Problem
 from project.lib.progress import Progress
 from triggers import bulk, schemas_bulk
@@ -32,25 +33,24 @@ def run(command: BaseCommand, verb: str, texts: dict[str, list[str]], slugs: lis
     """Look or press, then work it off here; the desk helps when it is up, and goes on when this is cut short."""
     health.require_migrated()
     texts = {name: sorted(values) for name, values in sorted(texts.items()) if values}
-    triggers = list(Trigger.objects.kept().filter(slug__in=slugs).order_by("slug"))
-    if missing := sorted(set(slugs) - {trigger.slug for trigger in triggers}):
-        raise CommandError(f"there is no trigger {missing[0]!r}")
     try:
         rows = schemas_bulk.rows_of(verb, texts, payloads=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise CommandError(f"{first['loc'][0]}: {first['msg']}") from error
-    if given.pop("dry_run"):
-        seen = bulk.look(verb, rows, triggers=max(1, len(triggers)))
-        numbers = ", ".join(map(str, seen["first"]))
-        command.stdout.write(f"{seen['count']:,} would be taken{f', first {numbers}' if numbers else ''}")
-        return
-    try:
+        triggers = Trigger.objects.named(slugs)
+        if given.pop("dry_run"):
+            tell(command, bulk.look(verb, rows, triggers=max(1, len(triggers))))
+            return
         job = bulk.press(verb, rows, by=None, filter=texts, triggers=triggers, **given)
+    except ValidationError as error:
+        raise CommandError(": ".join(first_fault(error))) from error
     except Problem as refused:
         raise CommandError(refused.detail) from refused
     command.stdout.write(f"B-{job.pk}  {settings.BASE_URL}/bulk/{job.pk}")
     work_off(command, job)
+
+
+def tell(command: BaseCommand, seen: dict[str, Any]) -> None:
+    numbers = ", ".join(map(str, seen["first"]))
+    command.stdout.write(f"{seen['count']:,} would be taken{f', first {numbers}' if numbers else ''}")
 
 
 def work_off(command: BaseCommand, job: Bulk) -> None:

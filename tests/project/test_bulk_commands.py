@@ -86,7 +86,7 @@ def test_stored_events_run_again_with_named_triggers(far: dict[str, bool]) -> No
     assert "2 would be taken" in told("replay", trigger=["mended"], type=["shop.*"], dry_run=True)
     assert "done: 2 started" in told("replay", trigger=["mended"], type=["shop.*"], canary=0)
     assert Run.objects.filter(event__in=events).count() == 2
-    with pytest.raises(CommandError, match="no trigger 'nobody'"):
+    with pytest.raises(CommandError, match="no trigger `nobody`"):
         told("replay", trigger=["nobody"])
 
 

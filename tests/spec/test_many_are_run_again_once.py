@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 
 from project import desk
+from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.handlers import fresh, registered, work
@@ -339,6 +340,17 @@ def test_a_pace_that_makes_no_sense_is_refused_on_the_page(
     letters(1)
     answer = sign_in(ann).post("/bulk", {"verb": "redrive", **given}, follow=True)
     assert said in answer.content.decode()
+    assert not Bulk.objects.exists()
+
+
+def test_a_trigger_that_is_gone_is_said_and_nothing_starts(ann: User, sign_in: Any) -> None:
+    builders.source()
+    builders.event(status="ignored")
+    builders.trigger("story", slug="mended")
+    builders.trigger("story", slug="old", archived_at=clock.now())
+    form = {"verb": "run_again", "status": "ignored", "triggers": ["mended", "old"]}
+    answer = sign_in(ann).post("/bulk", form, follow=True)
+    assert "There is no trigger `old`." in answer.content.decode()
     assert not Bulk.objects.exists()
 
 

@@ -1,5 +1,6 @@
 """Which events start which handler."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.db.models.functions import Cast, Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
 
 from project.lib import clock
+from triggers.errors import NotValid
 from triggers.models.audit import Audit
 from triggers.models.config import ConfigVersion
 
@@ -25,6 +27,14 @@ class TriggerQuerySet(models.QuerySet["Trigger"]):
 
     def armed(self) -> "TriggerQuerySet":
         return self.kept().filter(enabled=True)
+
+    def named(self, slugs: Collection[str]) -> "list[Trigger]":
+        """Those with these slugs, each once. Raises NotValid for the first that is not there, or is archived."""
+        there = {trigger.slug: trigger for trigger in self.kept().filter(slug__in=slugs)}
+        missing = next((slug for slug in slugs if slug not in there), None)
+        if missing is not None:
+            raise NotValid(f"There is no trigger `{missing}`.", field="triggers")
+        return [there[slug] for slug in sorted(there)]
 
     def with_room(self) -> "TriggerQuerySet":
         """Without those of which no run can start, because all slots are taken and none is kept over a wait."""

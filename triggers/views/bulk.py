@@ -130,7 +130,7 @@ def press(request: HttpRequest) -> HttpResponse:
             rows,
             by=who(request),
             filter=wish.texts,
-            triggers=list(Trigger.objects.kept().filter(slug__in=wish.triggers).order_by("slug")),
+            triggers=Trigger.objects.named(wish.triggers),
             reason=request.POST.get("reason", ""),
             upto=wish.upto,
             **numbers_of(request.POST),
