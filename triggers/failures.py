@@ -2,7 +2,9 @@
 
 import os
 import sys
+import sysconfig
 import traceback
+from pathlib import Path
 from typing import Any
 
 from project.lib.text import made_storable
@@ -11,7 +13,11 @@ from triggers.results import culprit
 
 TRACE = 20_000  # characters of a traceback that are kept
 MESSAGE = 10_000  # and of an error's own words
-ENGINE = tuple(f"triggers/{name}.py" for name in ("execute", "durable", "calls", "journal"))
+ROOT = Path(__file__).parent.parent
+DESK = tuple(f"{ROOT / name}{os.sep}" for name in ("triggers", "approvals", "project"))
+SHIPPED = f"{ROOT / 'project' / 'handlers'}{os.sep}"  # the handlers among it
+PATHS = sysconfig.get_paths()
+LIBRARIES = (*(f"{PATHS[name]}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")), "<")
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -22,13 +28,19 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 
 def place_of(error: BaseException) -> str:
-    """The innermost frame outside the desk's own engine: `triage_issue.py in read_issue`."""
+    """The innermost frame of the handler's own code, not of the desk or a library: `triage_issue.py in read_issue`.
+
+    Of a handler that is a library's itself, where the desk called it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.endswith(ENGINE)]
-    if not frames:
-        return ""
-    frame = (own or frames)[-1]
-    return f"{os.path.basename(frame.filename)} in {frame.name}"
+    called = [frame for frame in frames if not is_desk(frame.filename)]
+    own = [frame for frame in called if not frame.filename.startswith(LIBRARIES)]
+    for frame in (*own[-1:], *called[:1], *frames[-1:]):
+        return f"{os.path.basename(frame.filename)} in {frame.name}"
+    return ""
+
+
+def is_desk(filename: str) -> bool:
+    return filename.startswith(DESK) and not filename.startswith(SHIPPED)
 
 
 def whole(error: Exception) -> dict[str, Any]:

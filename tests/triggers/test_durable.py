@@ -1,7 +1,9 @@
 """A handler's memory: what passed through a step is computed once, whatever happens to the worker."""
 
 import asyncio
+import json
 import os
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -454,3 +456,27 @@ def test_a_lease_found_over_by_its_own_worker_is_renewed_not_lost() -> None:
     assert fresh(run).leased_until > clock.now()
     Run.objects.filter(pk=run.pk).update(fence=5)
     assert Heartbeat(run, timeout=9, overdue=lambda row: None).renew() is False
+
+
+def too_slow(run: Durable) -> None:
+    run.step("slow", time.sleep, 30, timeout=0.01)
+
+
+def badly_named(run: Durable) -> None:
+    run.step("x" * 201, broken)
+
+
+def not_json(run: Durable) -> None:
+    run.step("odd", lambda: {1, 2})
+
+
+def unreadable(run: Durable) -> None:
+    json.loads("{")
+
+
+@pytest.mark.parametrize("story", [too_slow, badly_named, not_json, unreadable])
+def test_the_place_of_a_failure_is_one_of_the_handlers_own_code(story: Any) -> None:
+    with registered("story", story):
+        builders.run("story", attempt=99)
+        work()
+    assert DeadLetter.objects.get().place == f"test_durable.py in {story.__name__}"
