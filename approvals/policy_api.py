@@ -55,8 +55,10 @@ def archive_policy(request: HttpRequest, slug: str) -> Any:
 
 @router.post("/policy-backtests", response=schemas.BacktestOut)
 def try_policy(request: HttpRequest, body: schemas.BacktestIn) -> Any:
-    """What a rule would have done to the actions of the last 30 days. Nothing is saved."""
-    caller(request).need("view")
+    """What a rule would have done to the actions of the last 30 days. Nothing is saved.
+
+    For those who may make rules: whoever asks which actions an expression matches reads their arguments."""
+    caller(request).need("configure")
     row = PolicyRule.objects.kept().filter(slug=body.slug).first()
     draft = ruling.drafted("change" if row else "create", body.slug, row, **fields_of(body, exclude={"slug"}))
     return schemas.BacktestOut.of(draft)

@@ -131,6 +131,8 @@ def start(event: Event, trigger: Trigger | None, handler: str, *, by: "User | No
         requester=by,
         **fields,
     )
+    if run.data_json == "":
+        raise PayloadGone("What a person made of the event's data was removed by the rule of retention.")
     # asked after the run holds its event: from here on retention leaves it alone
     if run.data_json is None and Event.objects.filter(pk=event.pk, pruned_at__isnull=False).exists():
         raise PayloadGone(f"The payload of E-{event.pk} was removed by the rule of retention: nothing to run with.")

@@ -86,7 +86,7 @@ OPERATIONS = [
     Operation("GET", "/policies/{slug}", "view"),
     Operation("PATCH", "/policies/{slug}", "configure", {"version": 1, "order": 5}, fresh=True),
     Operation("DELETE", "/policies/{slug}", "configure", fresh=True),
-    Operation("POST", "/policy-backtests", "view", {"slug": "fresh", **RULE}),
+    Operation("POST", "/policy-backtests", "configure", {"slug": "fresh", **RULE}),
     Operation("GET", "/policy-changes", "view"),
     Operation("POST", "/policy-changes/{id}/confirm", "configure", fresh=True),
     Operation("POST", "/policy-changes/{id}/withdraw", "configure", fresh=True),
