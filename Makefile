@@ -15,7 +15,7 @@ help:
 	@echo 'make ring NAME=github-issue   send a signed sample delivery (AGAIN=1 repeats the last byte for byte)'
 	@echo 'make test                     everything that must hold before a change is merged'
 	@echo 'make lint                     ruff, mypy, import-linter'
-	@echo 'make bench / make chaos       figures as JSON lines / the fault loops for an hour'
+	@echo 'make bench / make chaos       figures as JSON lines / the fault loops, long nights and 2,000 races of each kind'
 	@echo 'make requirements             compile requirements*.txt from pyproject.toml'
 	@echo 'make clean                    remove what set-up made (never your data in var/)'
 
@@ -46,6 +46,8 @@ bench: setup-dev
 
 chaos: setup-dev
 	@NIGHTDESK_CHAOS_ROUNDS=10 NIGHTDESK_CHAOS_SECONDS=1200 $(BIN)/python -m pytest tests/chaos -v --timeout 3600 $(ARGS)
+	@NIGHTDESK_EXAMPLES=300 NIGHTDESK_STEPS=60 $(BIN)/python -m pytest tests/model -v --timeout 3600 $(ARGS)
+	@NIGHTDESK_RACES=2000 $(BIN)/python -m tests.postgres -m pytest tests/races -v --timeout 3600 $(ARGS)
 
 # Universal: one file for every Python and platform (a plain compile on 3.11.7 leaves out what 3.11.2 needs).
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url
