@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Max
 
-from approvals import kinds, policy, undoing
+from approvals import kinds, policy
 from approvals.doubt import done_before, key_is_used_up, look
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
 from approvals.models import Action, Attempt, PracticeItem
@@ -30,17 +30,19 @@ SLACK = timedelta(seconds=15)  # beyond the kind's timeout, until a delivery wit
 ROUND = 50  # rows of each kind a round of tick at most
 
 
-def deliver(action_id: int) -> str:
+def deliver(action_id: int) -> bool:
     """Do what the row allows now: a first or further try, or a look at what became of the last one.
 
-    Returns the status afterwards. Never raises for what a far side does."""
+    False when it allows nothing. Never raises for what a far side does."""
     action = Action.objects.get(pk=action_id)
     with logs.about(action=action.pk, run=action.run_id):
         if action.status == Status.UNKNOWN and not action.not_sent_said:
             look(action, send)
         elif action.status in (Status.APPROVED, Status.UNKNOWN):
             send(action)
-    return Action.objects.values_list("status", flat=True).get(pk=action_id)
+        else:
+            return False
+    return True
 
 
 def send(action: Action) -> None:
@@ -156,33 +158,35 @@ def check_in_time(attempt: Attempt, kind: kinds.Kind) -> None:
         raise NotSent("the process was held up for too long before it could send")
 
 
-def tick() -> int:
-    """Whatever a lost message, or a dead process, would have done; how many calls. Safe when two run at once."""
+# What a round does: whatever a lost message, or a dead process, would have done. Safe when two run at once.
+
+
+def expire_overdue() -> int:
+    return each(expire, first_of(Action.objects.overdue(clock.now())))
+
+
+def presume_silent_ones_lost() -> int:
+    return each(presume_lost, first_of(Action.objects.lost(clock.now())))
+
+
+def deliver_due() -> int:
     now = clock.now()
-    each(expire, first_of(Action.objects.overdue(now)))
-    each(presume_lost, first_of(Action.objects.lost(now)))
-    undoing.tick()
-    return each(tried, [*first_of(Action.objects.due(now)), *first_of(Action.objects.to_look_at(now))])
-
-
-def tried(action_id: int) -> int:
-    """One delivery; counted, so that a round can say what it did."""
-    deliver(action_id)
-    return 1
+    return each(deliver, [*first_of(Action.objects.due(now)), *first_of(Action.objects.to_look_at(now))])
 
 
 def first_of(rows: ActionQuerySet) -> list[int]:
     return list(rows.order_by("pk").values_list("pk", flat=True)[:ROUND])
 
 
-def expire(action_id: int) -> None:
+def expire(action_id: int) -> bool:
     """Silence never approves; and what was approved but could not be carried out in time is a dead letter."""
     with transaction.atomic():
         action = lock(action_id)
         now = clock.now()
         if not Action.objects.overdue(now).filter(pk=action_id).exists():
-            return
+            return False
         was_approved = action.status == Status.APPROVED
         settle(action, "expire", now, reason_code="execute_by" if was_approved else "expires_at")
         if was_approved:
             bury(action, now, error={"type": "Expired", "message": "approved, but not carried out in time"})
+    return True

@@ -137,18 +137,19 @@ def safety_of(action: Action, kind: kinds.Kind) -> kinds.Safety:
     return kind.safety_of(action.arguments, action.connection.config if action.connection else {})
 
 
-def presume_lost(action_id: int) -> None:
-    """A delivery whose process said nothing within its lease."""
+def presume_lost(action_id: int) -> bool:
+    """A delivery whose process said nothing within its lease; False when it has."""
     with transaction.atomic():
         action = lock(action_id)
         now = clock.now()
         if action.status != Status.DELIVERING or action.leased_until is None or action.leased_until >= now:
-            return
+            return False
         error = {"type": "Lost", "message": "the process that delivered it did not report back"}
         trace = Attempt.objects.filter(action=action, number=action.tries, outcome="sending")
         trace.update(outcome="unknown", error=error)
         lose(action, now, error)
     failpoint("after_loss")
+    return True
 
 
 def far_of(action: Action, kind: kinds.Kind) -> kinds.Far:

@@ -1,19 +1,31 @@
 """One round of the whole desk: the machine first, then the people's side, then the figures and the seal."""
 
+from collections.abc import Callable
+
 from django.conf import settings
 
-from approvals import deliver
+from approvals import deliver, undoing
 from project import metrics_rows
 from project.lib.alone import alone
 from project.lib.apart import Round
 from triggers import bulk, dispatch, sealing, search
 
 
+def stages() -> dict[str, Callable[[], int]]:
+    """The people's part of a round, in order, each with its own time: what is undone slowly holds up no delivery."""
+    return {
+        "expired": deliver.expire_overdue,
+        "lost": deliver.presume_silent_ones_lost,
+        "undone": undoing.tick,
+        "delivered": deliver.deliver_due,
+    }
+
+
 def tick() -> Round:
     """Repeat whatever a lost message, or a dead process, would have done; safe when two rounds run at once."""
     return dispatch.tick(
         {
-            "delivered": deliver.tick,
+            **stages(),
             "bulk": bulk.go_on,
             "indexed": search.index,
             "added_up": metrics_rows.add_up,

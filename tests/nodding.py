@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from approvals import decide, deliver
+from approvals import decide
 from approvals.decide import Said
 from approvals.errors import OutcomeUnknown
 from approvals.kinds import KINDS, Arguments, Far, Kind
 from approvals.models import Action
 from approvals.tiers import Tier
+from project import desk
 from project.people.models import User
 from tests.handlers import registered, work
 from triggers import dispatch
@@ -88,10 +89,16 @@ def say(action: Action, by: User, verdict: str = "approve", *, stepped_up: bool 
     return decide.decide(action, by=by, verdict=verdict, **{"reason": reason, "proof": lambda: stepped_up, **seen})
 
 
+def carry_out() -> None:
+    """The people's part of a round, to its end."""
+    for stage in desk.stages().values():
+        stage()
+
+
 def settle(rounds: int = 6) -> None:
     """Let the desk do everything it can do now: rows and ticks are enough, no message is heard."""
     for _ in range(rounds):
-        deliver.tick()
+        carry_out()
         dispatch.tick()
         if not work():
             break

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from approvals import act as acts
-from approvals import decide, deliver
+from approvals import decide
 from approvals.errors import Cancelled, Expired, NotSent, OutcomeUnknown, Refused, Rejected, Undeliverable
 from approvals.kinds import KINDS, Arguments, Far, Kind
 from approvals.models import Action
@@ -21,7 +21,7 @@ from tests.conftest import person
 from tests.database import empty_the_database
 from tests.handlers import registered, work
 from tests.model.workers import Worker, stopping_at_places
-from tests.nodding import say
+from tests.nodding import carry_out, say
 from triggers import dispatch, routing
 from triggers.durable import Durable
 from triggers.envelope import Arrival
@@ -192,7 +192,7 @@ class World:
     def start_delivering(self) -> None:
         """The desk's process makes its round, from place to place."""
         if self.is_free("desk"):
-            self.workers["desk"] = Worker(deliver.tick).go()
+            self.workers["desk"] = Worker(carry_out).go()
 
     def is_free(self, who: str) -> bool:
         return who not in self.workers or self.workers[who].over
@@ -216,7 +216,7 @@ class World:
 
     def tick(self) -> None:
         dispatch.tick()
-        deliver.tick()
+        carry_out()
 
     def lose_leases(self) -> None:
         """Time in which nobody renews a lease, and the round that notices."""

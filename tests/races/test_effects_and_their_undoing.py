@@ -14,7 +14,7 @@ from approvals.outcomes import Outcome
 from project.lib import clock, gate
 from tests import builders
 from tests.handlers import work
-from tests.nodding import Shop, changed_kind, handling, now_of, serving, settle
+from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, serving, settle
 from tests.races.together import together
 from triggers import redrive
 from triggers.execute import execute
@@ -109,7 +109,7 @@ def test_two_ticks_undo_once(shop: Shop) -> None:
         run = start(f"u{number}")
         redrive.cancel(run, by=None)
         for _ in range(3):
-            together(lambda: undoing.go_on(run.pk), lambda: undoing.go_on(run.pk), deliver.tick)
+            together(lambda: undoing.go_on(run.pk), lambda: undoing.go_on(run.pk), carry_out)
         settle()
         assert Action.objects.filter(compensates__key=f"u{number}").count() == 1
         assert (undone(shop, f"u{number}"), Compensation.objects.get(run=run).status) == (1, "undone")

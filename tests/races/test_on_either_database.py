@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from approvals import deliver
 from approvals.act import act
 from approvals.decide import Said
 from approvals.errors import AlreadyDecided
@@ -13,7 +12,7 @@ from approvals.models import Connection
 from project.people.models import User
 from tests import builders
 from tests.handlers import work
-from tests.nodding import Shop, handling, say, serving, the_action
+from tests.nodding import Shop, carry_out, handling, say, serving, the_action
 from tests.races.together import together
 from triggers.configure import insert_named, make_source, make_trigger
 from triggers.errors import SlugTaken
@@ -36,7 +35,7 @@ def test_fifty_times_a_yes_and_a_no_at_once(shop: Shop, ann: User, ben: User) ->
         action = the_action(run=run)
         before = len(shop.sent)
         results = together(lambda: say(action, ann), lambda: say(action, ben, "reject"))
-        deliver.tick()
+        carry_out()
         won = [result for result in results if isinstance(result, Said)]
         lost = [result for result in results if isinstance(result, AlreadyDecided)]
         assert (len(won), len(lost), action.decisions.count()) == (1, 1, 1)
@@ -62,5 +61,5 @@ def test_ten_times_three_ticks_at_once(shop: Shop, ann: User) -> None:
         run = builders.run("story")
         work()
         say(the_action(run=run), ann)
-        together(deliver.tick, deliver.tick, deliver.tick)
+        together(carry_out, carry_out, carry_out)
         assert len(shop.sent) == number + 1

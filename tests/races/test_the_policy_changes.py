@@ -17,7 +17,7 @@ from project.people.models import User
 from tests import builders
 from tests.conftest import person
 from tests.handlers import work
-from tests.nodding import Shop, handling, now_of, say, serving, settle
+from tests.nodding import Shop, carry_out, handling, now_of, say, serving, settle
 from tests.races.together import together
 from tests.ruled import rule
 from triggers.errors import Stale
@@ -69,7 +69,7 @@ def test_two_people_and_a_rule_that_wants_two_end_with_two_or_an_earlier_start(s
         together(
             lambda: say(action, ben),
             lambda: create(f"two-{number}", owner, quorum=2),
-            lambda: deliver.tick(),
+            carry_out,
         )
         settle()
         now = now_of(action)

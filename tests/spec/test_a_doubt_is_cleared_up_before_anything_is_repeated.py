@@ -19,7 +19,7 @@ from project.lib import clock, crypto
 from tests import builders
 from tests.fars import REFUND
 from tests.handlers import work
-from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
+from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, say, serving, settle
 from tests.recorder import Recorder
 from tests.stripe import FakeStripe
 from triggers import redrive
@@ -67,7 +67,7 @@ class TestNatural:
         with shop_of("natural") as shop:
             shop.faults = [OutcomeUnknown("timeout")] * 9
             action = asked(ben)
-            for _ in range(10):
+            for _ in range(12):
                 later(seconds=200)
                 settle()
             assert (now_of(action).status, now_of(action).not_before, len(shop.sent)) == ("unknown", None, 5)
@@ -132,7 +132,7 @@ class TestAStoredFailure:
             work()
             say(Action.objects.get(), ben, reason="seen", stepped_up=True)
             later(seconds=11)
-            deliver.tick()
+            carry_out()
             return Action.objects.get()
 
         with handling(lambda run: act(run, "refund", kind="stripe.refund", key="once", **REFUND)):
@@ -146,7 +146,7 @@ class TestAStoredFailure:
         assert (action.status, action.attempts.get().key_used_up) == ("unknown", False)
         for _ in range(4):
             later(seconds=40)
-            deliver.tick()
+            carry_out()
         action = now_of(action)
         assert (action.status, len(bank.refunds)) == ("delivered", 1)
         assert self.keys() == ["once", "once", "once.g2"], "the second answer said that it was a stored one"
@@ -155,11 +155,11 @@ class TestAStoredFailure:
     def test_one_that_happened_all_the_same_is_found(self, bank, refund, later):
         action = refund()
         later(seconds=40)
-        deliver.tick()
+        carry_out()
         assert now_of(action).attempts.filter(key_used_up=True).exists()
         bank.refund({"amount": "4820", "metadata[nightdesk_key]": "once"})
         later(seconds=200)
-        deliver.tick()
+        carry_out()
         assert (now_of(action).status, len(bank.refunds), len(self.keys())) == ("delivered", 1, 2)
 
     def test_of_a_kind_that_cannot_look_is_shown_to_a_person_at_once(self, connection, ben, ann, later):

@@ -15,7 +15,7 @@ from approvals.tiers import Tier
 from project.lib import clock
 from tests import builders
 from tests.handlers import work
-from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
+from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, say, serving, settle
 from triggers import redrive
 from triggers.errors import NotValid, Permanent
 from triggers.models import Audit, DeadLetter, Event, Run
@@ -66,7 +66,7 @@ def start(then: str = "") -> Run:
 
 def rounds(later: Callable[..., None] | None = None, count: int = 4) -> None:
     for _ in range(count):
-        deliver.tick()
+        carry_out()
         settle()
         if later:
             later(seconds=11)
@@ -74,7 +74,7 @@ def rounds(later: Callable[..., None] | None = None, count: int = 4) -> None:
 
 def ticks(count: int) -> None:
     for _ in range(count):
-        deliver.tick()
+        carry_out()
 
 
 def items(shop: Shop) -> list[str]:
@@ -387,7 +387,7 @@ class TestOnce:
         if at == "called":
             monkeypatch.setattr(deliver, "record", die)
         if at == "recorded":
-            deliver.tick()
+            carry_out()
             monkeypatch.setattr(undoing, "finish", die)
         with pytest.raises(Gone):
             ticks(3)

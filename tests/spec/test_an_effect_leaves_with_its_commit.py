@@ -19,7 +19,7 @@ from approvals.tiers import Tier
 from project.lib import clock
 from tests import builders
 from tests.handlers import work
-from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
+from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, say, serving, settle
 from tests.recorder import Recorder
 from triggers.execute import reclaim
 from triggers.models import Run
@@ -105,7 +105,7 @@ class TestOneBadOneHoldsUpNobody:
             ask(key=key)
             say(Action.objects.get(key=key), ben)
         shop.faults = [NotSent("down"), None, None]
-        deliver.tick()
+        carry_out()
         assert list(Action.objects.order_by("pk").values_list("status", flat=True)) == [
             *("approved", "delivered", "delivered")
         ]

@@ -16,7 +16,7 @@ from project.lib import crypto
 from tests import builders
 from tests.fars import FARS, World
 from tests.handlers import work
-from tests.nodding import handling, now_of, say, settle
+from tests.nodding import carry_out, handling, now_of, say, settle
 from triggers.models import DeadLetter, Event, Run, Source
 
 pytestmark = pytest.mark.django_db
@@ -71,7 +71,7 @@ def let_time_pass(later: Callable[..., None], action: Action) -> Action:
     """Half an hour, in steps in which the desk does all it can."""
     for _ in range(14):
         later(seconds=130)
-        deliver.tick()
+        carry_out()
     return now_of(action)
 
 
@@ -127,7 +127,7 @@ def test_too_many_is_tried_again_when_the_far_side_said(world, sent, later):
     before = world.done()
     if world.kind not in DEAF_TO_RETRY_AFTER:
         later(seconds=50)
-        deliver.tick()
+        carry_out()
         assert (now_of(action).tries, world.done()) == (1, before)
     action = let_time_pass(later, action)
     assert (action.status, action.tries, world.done() - before) == ("delivered", 2, 1)
@@ -138,7 +138,7 @@ def test_a_far_side_cannot_put_us_off_for_longer_than_a_quarter_of_an_hour(world
     action = sent()
     assert action.not_before < action.execute_by
     later(seconds=931)
-    deliver.tick()
+    carry_out()
     assert now_of(action).status == "delivered"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, IntegrityError, connection
 
-from approvals import deliver
+from approvals import deliver, undoing
 from approvals.models import Action
 from project import checks_live, desk
 from project.lib import apart, clock
@@ -17,6 +17,7 @@ from project.lib.crypto import Unreadable
 from project.lib.problem import Problem
 from project.people.models import User
 from tests import builders
+from tests.nodding import carry_out
 from triggers import bells, dispatch, fire, store
 from triggers.models import DeadLetter, Event, Pulse
 
@@ -83,7 +84,7 @@ def test_an_action_that_cannot_expire_leaves_the_others_their_turn(
 
     monkeypatch.setattr(deliver, "settle", choosy)
     later(days=2)
-    deliver.tick()
+    carry_out()
     assert list(Action.objects.filter(status="expired")) == [good]
 
 
@@ -124,6 +125,22 @@ def test_a_stage_whose_time_is_over_begins_no_further_row(monkeypatch: pytest.Mo
     assert desk.tick().done["matched"] == 0
     monkeypatch.undo()
     assert desk.tick().done["matched"] == 3
+
+
+def test_an_undoing_that_takes_all_its_time_leaves_the_deliveries_theirs(
+    ann: User, monkeypatch: pytest.MonkeyPatch, later: Callable[..., None]
+) -> None:
+    def slow() -> int:
+        stage = apart.current.get()
+        assert stage is not None
+        stage.until = 0.0
+        return 0
+
+    monkeypatch.setattr(undoing, "tick", slow)
+    action = builders.action(by=ann, status="approved", not_before=clock.now())
+    later(seconds=1)
+    assert desk.tick().done["delivered"] == 1
+    assert Action.objects.get(pk=action.pk).status != "approved"
 
 
 def test_what_went_wrong_in_a_round_is_asked_by_the_checks_until_a_round_is_well(
