@@ -3,7 +3,7 @@
 import hashlib
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import models, transaction
 
 from triggers.models import Blob
 
@@ -21,14 +21,17 @@ def keep(text: str, size: int, now: datetime) -> Blob:
 def remove_unused(now: datetime) -> int:
     """Remove what no step points to; the lock and the age keep one that a step is giving again right now."""
     removed = 0
-    while gone := remove_piece(now - KEPT_FOR):
+    while gone := remove_piece(now):
         removed += gone
     return removed
 
 
-def remove_piece(before: datetime) -> int:
-    unused = Blob.objects.select_for_update(of=("self",)).filter(stored_at__lt=before, steps=None)
+def unused(now: datetime) -> "models.QuerySet[Blob]":
+    return Blob.objects.filter(stored_at__lt=now - KEPT_FOR, steps=None)
+
+
+def remove_piece(now: datetime) -> int:
     with transaction.atomic():
-        digests = list(unused.values_list("pk", flat=True)[:PIECE])
+        digests = list(unused(now).select_for_update(of=("self",)).values_list("pk", flat=True)[:PIECE])
         Blob.objects.filter(pk__in=digests).delete()
     return len(digests)

@@ -4,7 +4,7 @@ Facts stay: which event came when, what it woke, how each run and step ended, wh
 unresolved or pinned keeps everything, whatever its age."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -43,6 +43,9 @@ CREDENTIALS_FOR = timedelta(hours=24)  # sealed headers, kept for a re-check
 UNRESOLVED = ("awaiting", "approved", "delivering", "unknown")  # actions: somebody may still need what they came from
 
 Tell = Callable[[str, int], None]
+Rows = Iterator["models.QuerySet[Any]"]
+Found = Callable[[datetime], Rows]
+Work = Callable[[datetime], int]
 
 
 def prune(tell: Tell = lambda name, count: None) -> dict[str, int]:
@@ -51,24 +54,16 @@ def prune(tell: Tell = lambda name, count: None) -> dict[str, int]:
     Killed at any moment it has done whole pieces; the next round goes on."""
     now = clock.now()
     done: dict[str, int] = {}
-    for name, work in STAGES.items():
+    for name, (_, work) in STAGES.items():
         done[name] = work(now)
         tell(name, done[name])
     return done
 
 
 def due() -> dict[str, int]:
-    """What a round would remove or empty now, as far as one statement can say; nothing is touched."""
+    """What a round would remove or empty now, each kind counted by itself; nothing is touched."""
     now = clock.now()
-    return {
-        "seen": Seen.objects.filter(until__lt=now).count(),
-        "refusals": Refusal.objects.filter(at__lt=now - REFUSALS_FOR).count(),
-        "slots": fired_slots(now).count(),
-        "events": free_events(Event.objects.filter(pruned_at=None, received_at__lt=cutoff(now))).count(),
-        "runs": free_runs(Run.objects.filter(pruned_at=None, finished_at__lt=cutoff(now))).count(),
-        "letters": old_letters(now).count(),
-        "bulk_items": BulkItem.objects.filter(job__ended_at__lt=cutoff(now)).count(),
-    }
+    return {name: sum(rows.count() for rows in found(now)) for name, (found, _) in STAGES.items()}
 
 
 def cutoff(now: datetime) -> datetime:
@@ -84,23 +79,43 @@ def remove(rows: "models.QuerySet[Any]") -> int:
     return removed
 
 
-def fired_slots(now: datetime) -> "models.QuerySet[ScheduleFire]":
+def remove_all(found: Found) -> Work:
+    return lambda now: sum(map(remove, found(now)))
+
+
+def used_up_keys(now: datetime) -> Rows:
+    yield Seen.objects.filter(until__lt=now)
+
+
+def fired_slots(now: datetime) -> Rows:
     """Slots of schedules whose events are past the keeping time; what was cut short is still rung."""
     cut_short = Q(outcome="fired", event=None)
-    return ScheduleFire.objects.filter(fired_at__lt=cutoff(now)).exclude(cut_short)
+    yield ScheduleFire.objects.filter(fired_at__lt=cutoff(now)).exclude(cut_short)
 
 
-def prune_refusals(now: datetime) -> int:
-    old = remove(Refusal.objects.filter(at__lt=now - REFUSALS_FOR))
-    return old + sum(prune_refusals_of(source) for source in (*Source.objects.all(), None))
+def spare_refusals(now: datetime) -> Rows:
+    """The old ones, and of the young those that are too many of one source."""
+    yield Refusal.objects.filter(at__lt=now - REFUSALS_FOR)
+    for source in (*Source.objects.all(), None):
+        yield surplus_of(source).filter(at__gte=now - REFUSALS_FOR)
 
 
 def prune_refusals_of(source: Source | None) -> int:
     """Keep only the newest refusals of a source; None: of addresses nobody has."""
+    return remove(surplus_of(source))
+
+
+def surplus_of(source: Source | None) -> "models.QuerySet[Refusal]":
     own = Refusal.objects.filter(source=source, event=None)
     newest = own.order_by("-pk").values_list("pk", flat=True)
     oldest = newest[REFUSALS_A_SOURCE : REFUSALS_A_SOURCE + 1].first()
-    return remove(own.filter(pk__lte=oldest)) if oldest else 0
+    return own.filter(pk__lte=oldest) if oldest else own.none()
+
+
+def sealed_headers(now: datetime) -> Rows:
+    before = now - CREDENTIALS_FOR
+    yield Event.objects.filter(received_at__lt=before).exclude(credentials="")
+    yield Refusal.objects.filter(at__lt=before).exclude(credentials="")
 
 
 def empty_credentials(now: datetime) -> int:
@@ -118,6 +133,14 @@ def unseal_none(ids: list[int], now: datetime) -> int:
 # --- payloads ---
 
 
+def old_events(now: datetime) -> Rows:
+    yield free_events(Event.objects.filter(pruned_at=None, received_at__lt=cutoff(now)))
+
+
+def old_runs(now: datetime) -> Rows:
+    yield free_runs(Run.objects.filter(pruned_at=None, finished_at__lt=cutoff(now)))
+
+
 def free_events(rows: "models.QuerySet[Event]") -> "models.QuerySet[Event]":
     """Those nobody needs any more: matched, not pinned, no run or letter of theirs is open, no job will take them."""
     own, gathered = Run.objects.filter(event=OuterRef("pk")), Run.objects.filter(gathered__event=OuterRef("pk"))
@@ -128,7 +151,7 @@ def free_events(rows: "models.QuerySet[Event]") -> "models.QuerySet[Event]":
         *(runs.filter(unsettled) for runs in (own, gathered)),
         letters.filter(event=OuterRef("pk")),
         letters.filter(run__event=OuterRef("pk")),
-        BulkItem.objects.waiting().filter(ref=OuterRef("pk"), job__verb="run_again"),
+        BulkItem.objects.to_come().filter(ref=OuterRef("pk"), job__verb="run_again"),
         Pin.objects.filter(event=OuterRef("pk")),
     )
     return rows.exclude(status="accepted").filter(*(~Exists(holders) for holders in held))
@@ -238,47 +261,52 @@ def begin_at(name: str, *, again: bool) -> datetime:
 # --- letters and bulk jobs ---
 
 
-def old_letters(now: datetime) -> "models.QuerySet[DeadLetter]":
+def old_letters(now: datetime) -> Rows:
     """Settled long ago, and their message, which quotes a payload, is still there."""
-    return DeadLetter.objects.exclude(status="open").filter(settled_at__lt=cutoff(now)).exclude(message="")
+    yield DeadLetter.objects.exclude(status="open").filter(settled_at__lt=cutoff(now)).exclude(message="")
 
 
 def empty_letters(now: datetime) -> int:
     emptied = 0
-    while ids := list(old_letters(now).order_by("pk").values_list("pk", flat=True)[:PIECE]):
+    (letters,) = old_letters(now)
+    while ids := list(letters.order_by("pk").values_list("pk", flat=True)[:PIECE]):
         emptied += DeadLetter.objects.exclude(status="open").filter(pk__in=ids).update(message="")
         time.sleep(REST)
     return emptied
 
 
-def old_jobs(now: datetime) -> "models.QuerySet[Bulk]":
-    return Bulk.objects.filter(ended_at__lt=cutoff(now), counts__isnull=True)
-
-
-def remove_alarms(now: datetime) -> int:
+def old_alarms(now: datetime) -> Rows:
     """When a cause last rang the alarm: of no use once it was quiet for so long."""
-    return remove(Counted.objects.filter(name__startswith=ALARM, until__lt=cutoff(now)))
+    yield Counted.objects.filter(name__startswith=ALARM, until__lt=cutoff(now))
+
+
+def old_items(now: datetime) -> Rows:
+    yield BulkItem.objects.filter(job__ended_at__lt=cutoff(now))
 
 
 def remove_bulk_items(now: datetime) -> int:
     """The numbers of a job stay, its single rows go."""
     removed = 0
-    for job in old_jobs(now).order_by("pk")[:PIECE]:
+    for job in Bulk.objects.filter(ended_at__lt=cutoff(now), counts__isnull=True).order_by("pk")[:PIECE]:
         Bulk.objects.filter(pk=job.pk, counts__isnull=True).update(counts=job.tally)
     for job in Bulk.objects.filter(ended_at__lt=cutoff(now), items__isnull=False).distinct().order_by("pk")[:PIECE]:
         removed += remove(job.items.all())
     return removed
 
 
-STAGES: dict[str, Callable[[datetime], int]] = {
-    "seen": lambda now: remove(Seen.objects.filter(until__lt=now)),
-    "refusals": prune_refusals,
-    "slots": lambda now: remove(fired_slots(now)),
-    "credentials": empty_credentials,
-    "events": empty_events,
-    "runs": empty_runs,
-    "letters": empty_letters,
-    "bulk_items": remove_bulk_items,
-    "alarms": remove_alarms,
-    "blobs": blobs.remove_unused,
+def unused_blobs(now: datetime) -> Rows:
+    yield blobs.unused(now)
+
+
+STAGES: dict[str, tuple[Found, Work]] = {  # what is due, and what is done to it
+    "seen": (used_up_keys, remove_all(used_up_keys)),
+    "refusals": (spare_refusals, remove_all(spare_refusals)),
+    "slots": (fired_slots, remove_all(fired_slots)),
+    "credentials": (sealed_headers, empty_credentials),
+    "events": (old_events, empty_events),
+    "runs": (old_runs, empty_runs),
+    "letters": (old_letters, empty_letters),
+    "bulk_items": (old_items, remove_bulk_items),
+    "alarms": (old_alarms, remove_all(old_alarms)),
+    "blobs": (unused_blobs, blobs.remove_unused),
 }

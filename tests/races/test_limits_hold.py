@@ -1,25 +1,34 @@
 """Limits of a trigger with two real connections on PostgreSQL: never above, and nothing lost."""
 
+import logging
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 
 from project.lib import clock
 from tests import builders
 from tests.handlers import registered, work
 from tests.races.together import together
-from triggers import claims, dispatch
+from triggers import claims, dispatch, endings
 from triggers.durable import Durable
 from triggers.envelope import Arrival
 from triggers.errors import TriggerFull
 from triggers.execute import execute
 from triggers.ingest import Outcome, ingest
 from triggers.limits import read_limits
-from triggers.models import Event, Gathered, Run, Slot, Source, Trigger
+from triggers.models import Event, Run, Slot, Source, Trigger
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 ROUNDS = 15
+GIVE_WAY = {  # each makes the door ask for a run that a worker may be taking up just now
+    "cancel_running": {"concurrency": {"limit": 1, "when_busy": "cancel_running"}},
+    "drop_oldest": {"concurrency": {"limit": 5}, "queue": {"limit": 1, "when_full": "drop_oldest"}},
+    "debounce": {"concurrency": {"limit": 5}, "debounce": {"period": 1}},
+}
 
 
 @pytest.fixture
@@ -88,7 +97,7 @@ def test_two_workers_keep_to_the_rate(source: Source) -> None:
         Run.objects.filter(pk__in=ids).update(due_at=clock.now())  # as after a pause
         together(*[lambda pk=pk: claims.claim(whole(pk), owner="test") for pk in ids])
         assert Run.objects.filter(status="running").count() == 1
-        Run.objects.all().delete() if not Gathered.objects.exists() else None
+        Run.objects.all().delete()
 
 
 def test_events_gathered_by_two_doors_are_one_run_with_all_of_them(source: Source) -> None:
@@ -148,6 +157,97 @@ def test_replacing_a_run_and_what_that_run_emits_never_wait_for_each_other(sourc
             Run.objects.exclude(status__in=["succeeded", "cancelled"]).update(cancel_requested_at=clock.now())
             dispatch.tick()
             assert not Slot.objects.exists()
+
+
+def until_somebody_waits() -> None:
+    """For a lock of another transaction."""
+    with connection.cursor() as cursor:
+        for _ in range(2000):
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE NOT granted)"
+            )
+            if cursor.fetchone()[0]:
+                return
+            time.sleep(0.005)
+    raise AssertionError("nobody came")
+
+
+@pytest.mark.parametrize("limits", GIVE_WAY.values(), ids=GIVE_WAY)
+def test_a_door_that_waits_for_a_run_lets_its_worker_commit(source: Source, limits: dict[str, Any]) -> None:
+    """The door holds the trigger and asks for the run; the worker holds the run, and its slot refers to the trigger."""
+    trigger(**limits)
+    first = ring(source, 1)
+    assert first
+    Run.objects.update(due_at=clock.now())
+    run, taken = whole(first.runs[0]), threading.Event()
+
+    def worker() -> bool:
+        with transaction.atomic():
+            done = claims.claim(run, owner="test")
+            taken.set()
+            until_somebody_waits()
+        return done
+
+    def door() -> Outcome | None:
+        taken.wait(20)
+        return ring(source, 2)
+
+    done, second = together(worker, door)
+    assert done is True
+    assert isinstance(second, Outcome), second
+
+
+def test_a_claim_that_the_database_refuses_for_a_deadlock_is_made_again(source: Source) -> None:
+    trigger(rate_limit={"limit": 1, "period": 60})
+    outcome = ring(source, 1)
+    assert outcome
+    run, held = whole(outcome.runs[0]), threading.Event()
+
+    def other() -> None:
+        """Takes the locks in the wrong order, and is patient: it is the claim that gives way."""
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL deadlock_timeout = '30s'")
+            Run.objects.filter(pk=run.pk).update(reason="")
+            held.set()
+            until_somebody_waits()
+            Trigger.objects.filter(pk=run.trigger_id).update(name="Orders")
+
+    def worker() -> bool:
+        held.wait(20)
+        return claims.claim(run, owner="test")
+
+    assert together(other, worker) == [None, True]
+
+
+@pytest.mark.parametrize("limits", GIVE_WAY.values(), ids=GIVE_WAY)
+def test_two_workers_and_a_door_never_stop_each_other(
+    source: Source, limits: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    trigger(**limits)
+    closed = threading.Event()
+
+    def door() -> list[Outcome | None]:
+        try:
+            return [ring(source, number) for number in range(4 * ROUNDS)]
+        finally:
+            closed.set()
+
+    def worker() -> None:
+        while not closed.is_set():
+            fresh = Run.objects.filter(status="queued", cancel_requested_at=None).order_by("-pk").first()
+            if (
+                fresh
+                and Run.objects.filter(pk=fresh.pk).update(due_at=clock.now())
+                and claims.claim(run := whole(fresh.pk), owner="test")
+            ):
+                with transaction.atomic():
+                    endings.end(run, "succeed", clock.now())
+
+    with caplog.at_level(logging.WARNING, logger="nightdesk.database"):
+        told, *ends = together(door, worker, worker)
+    assert isinstance(told, list), told
+    assert ends == [None, None]
+    assert not [record for record in caplog.records if record.name == "nightdesk.database"], "done again"
 
 
 def test_a_slot_is_freed_with_the_last_word_of_its_run_whoever_speaks_it(source: Source) -> None:

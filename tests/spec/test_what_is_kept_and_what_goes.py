@@ -160,6 +160,9 @@ def test_what_a_bulk_job_will_take_is_kept_and_its_own_rows_go_with_the_years(an
     retention.prune()
     assert keeps_all(run)
     bulk.cancel(job, by=ann)
+    later(days=1, seconds=1)
+    retention.prune()
+    assert not keeps_all(run), "nobody will take it any more"
     later(days=31)
     retention.prune()
     job = Bulk.objects.get()
@@ -241,7 +244,7 @@ def test_the_command_counts_everything_that_goes(ann: User) -> None:
     source = builders.source()
     Seen.objects.create(source_id=source.pk, key="k", event=run.event_id, until=then)
     for age in (OLD, *[timedelta(0)] * (retention.REFUSALS_A_SOURCE + 3)):
-        Refusal.objects.create(source=source, at=clock.now() - age, code="not_signed", credentials="sealed")
+        Refusal.objects.create(source=source, at=clock.now() - age, reason="unsigned", answered=401, credentials="x")
     times = {"first_at": then, "last_at": then, "settled_at": then}
     DeadLetter.objects.create(
         kind="run", run=run, status="dismissed", error_type="E", message="secret", fingerprint="f", **times
@@ -249,7 +252,7 @@ def test_the_command_counts_everything_that_goes(ann: User) -> None:
     Counted.objects.create(name=f"{ALARM}f", until=then)
     Blob.objects.create(sha256="0" * 64, text="1", size=1, stored_at=then)
     trigger = builders.trigger("story")
-    ScheduleFire.objects.create(source=source, slot=then, fired_at=then, outcome="missed")
+    ScheduleFire.objects.create(source=source, fire_at=then, fired_at=then, outcome="missed")
     job = bulk.press("run_again", Event.objects.all(), by=ann, filter={}, triggers=[trigger])
     job.move("cancel", ended_at=then)
     counted = retention.due()

@@ -102,6 +102,10 @@ class BulkItemQuerySet(models.QuerySet["BulkItem"]):
     def waiting(self) -> "BulkItemQuerySet":
         return self.filter(status="waiting")
 
+    def to_come(self) -> "BulkItemQuerySet":
+        """Waiting, and their job has not ended."""
+        return self.waiting().filter(job__status__in=AT_WORK)
+
     def left_of(self, jobs: Sequence[Bulk]) -> dict[int, int]:
         """How many rows each of these jobs has not taken."""
         rows = self.waiting().filter(job__in=jobs).values_list("job").annotate(n=Count("pk")).order_by()
