@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Count, F, Max, OuterRef, Subquery
+from django.db.models import Count, F, OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.html import format_html
@@ -86,7 +86,8 @@ def letters_open(*, payloads: bool) -> Need | None:
 
 
 def sources_silent(now: datetime) -> list[Need]:
-    expected = Source.objects.open().filter(expect_every__isnull=False).annotate(last=Max("events__received_at"))
+    newest = Event.objects.filter(source_slug=OuterRef("slug")).order_by("-pk").values("received_at")[:1]
+    expected = Source.objects.open().filter(expect_every__isnull=False).annotate(last=Subquery(newest))
     rows = expected.values_list("slug", "created_at", "expect_every", "last")
     silent = [slug for slug, made, every, last in rows if every and (last or made) < quiet_since(now, every)]
     if not silent:

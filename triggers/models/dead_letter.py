@@ -63,7 +63,12 @@ class DeadLetter(Stateful):
                 name="a_letter_has_a_subject",
             ),
         ]
-        indexes = [models.Index(fields=["status", "-id"], name="letters_by_status")]
+        indexes = [
+            models.Index(fields=["status", "-id"], name="letters_by_status"),
+            models.Index(
+                fields=["settled_at"], condition=~Q(status="open") & ~Q(message=""), name="letters_that_quote"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"D-{self.pk} {self.error_type}"
