@@ -126,7 +126,7 @@ def editor(
         "found": draft.backtest if draft else None,
         "ask": ask,
         "fresh": doors.is_fresh(request),
-        "here": reverse("policy-edit", args=[row.slug]) if row else reverse("policy-new"),
+        "here": request.get_full_path(),  # with the example it was opened with
         "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
         "zones": sorted(zones()),
         "names": Group.objects.order_by("name").values_list("name", flat=True),

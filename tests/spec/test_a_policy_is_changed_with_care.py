@@ -303,14 +303,16 @@ class TestThePages:
         page = sign_in(owner).get("/policies").content.decode()
         assert page.count("Take it over") == 3
         for slug in ("two-for-refunds", "no-deletes", "mail-in-office-hours"):
-            form = sign_in(owner).get(f"/policies/new?example={slug}").context["form"]
+            page = sign_in(owner).get(f"/policies/new?example={slug}")
+            form, confirm = page.context["form"], f"next=/policies/new%3Fexample%3D{slug}"
+            assert f'{confirm}" target="_blank"' in page.content.decode()  # what was typed or taken over stays open
             ruling.checked({**ruling.USUAL, **{k: v for k, v in form.initial.items() if k not in ("words", "slug")}})
 
     def test_a_draft_is_shown_before_it_is_saved(self, owner, fresh):
         action = pr()
         client = fresh(owner)
         page = client.post("/policies/new", {**self.FORM, "do": "save"})
-        assert "1 would have asked more or other people" in page.content.decode()
+        assert "1 would have asked for more" in page.content.decode()
         assert f"A-{action.pk}" in page.content.decode()
         assert not PolicyRule.objects.exists()
         seen = page.context["draft"].seen
