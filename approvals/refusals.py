@@ -22,11 +22,10 @@ from approvals.models.action import Status
 from approvals.questions import check_answer
 from approvals.rules import Verdict
 from approvals.tiers import Tier
-from project.lib.text import is_storable
+from project.lib.text import reason_of
 from project.people import roles
 from project.people.models import User
 
-LONGEST_REASON = 2000  # characters
 VERDICTS = ("approve", "reject")
 
 
@@ -74,13 +73,9 @@ def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, 
     """The reason, trimmed."""
     if verdict not in VERDICTS:
         raise NotValid("The verdict is approve or reject.", field="verdict")
-    reason = reason.strip()
+    reason = reason_of(reason, NotValid)
     if not reason and (verdict == "reject" or action.tier == Tier.HIGH):
         raise ReasonRequired
-    if len(reason) > LONGEST_REASON:
-        raise NotValid(f"A reason has at most {LONGEST_REASON} characters.", field="reason")
-    if not is_storable(reason):
-        raise NotValid("The reason holds a character that cannot be stored.", field="reason")
     if arguments is not None and verdict == "reject":
         raise NotValid("An edit goes with a yes; a no leaves it as it is.", field="arguments")
     check_answered(action, verdict, arguments, answer)
@@ -120,9 +115,7 @@ def check_may_settle(action: Action, by: User, ruling: Verdict, proof: Callable[
 
 
 def check_note(note: str, *, needed: bool) -> str:
-    note = note.strip()
+    note = reason_of(note, NotValid, field="note")
     if needed and not note:
         raise ReasonRequired
-    if len(note) > LONGEST_REASON or not is_storable(note):
-        raise NotValid(f"A note has at most {LONGEST_REASON} characters that can be stored.", field="note")
     return note

@@ -14,6 +14,7 @@ from project.lib import canonical, clock
 from project.lib.apart import apart
 from project.lib.live import changed
 from project.lib.problem import Problem
+from project.lib.text import LONGEST_REASON, reason_of
 from triggers import redrive
 from triggers.errors import AlreadyAtWork, AlreadySettled, Ended, NotValid
 from triggers.models import Audit, Bulk, BulkItem, DeadLetter, Event, Run, Trigger
@@ -65,6 +66,7 @@ def press(
 
     Raises NotValid when there is nothing to take or too much, a reason or trigger is missing or a number is out of
     BOUNDS, and AlreadyAtWork while a job with the same wish has not ended."""
+    reason = reason_of(reason, NotValid)
     refuse_nonsense(verb, triggers, reason, canary=canary, rate=rate, stop_after=stop_after)
     ids = list(takes(verb, rows, upto).values_list("pk", flat=True)[: MOST + 1])
     total = len(ids) * max(1, len(triggers))
@@ -80,7 +82,7 @@ def press(
             **wish,
             mark=mark,
             by=by,
-            reason=reason.strip()[: redrive.LONGEST_REASON],
+            reason=reason,
             canary=canary if verb in ("redrive", "run_again") else 0,
             rate=rate,
             stop_after=stop_after,
@@ -100,7 +102,7 @@ def press(
 def refuse_nonsense(verb: str, triggers: Sequence[Trigger], reason: str, **numbers: int) -> None:
     if verb not in Bulk.VERBS:
         raise NotValid(f"`verb` is one of {', '.join(Bulk.VERBS)}", field="verb")
-    if verb == "dismiss" and not reason.strip():
+    if verb == "dismiss" and not reason:
         raise NotValid("Say why they may be dismissed.", field="reason")
     if (verb == "run_again") != bool(triggers):
         raise NotValid("Name the triggers whose handlers shall run; only `run_again` takes some.", field="triggers")
@@ -279,7 +281,9 @@ DEEDS: dict[str, Deed] = {
 
 
 def why(job: Bulk) -> str:
-    return f"B-{job.pk}: {job.reason}" if job.reason else f"B-{job.pk}"
+    """The job and its reason; the page of the job has all of a long one."""
+    said = f"B-{job.pk}: {job.reason}" if job.reason else f"B-{job.pk}"
+    return said if len(said) <= LONGEST_REASON else f"{said[: LONGEST_REASON - 1]}…"
 
 
 def note_progress(job: Bulk) -> None:

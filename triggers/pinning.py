@@ -6,26 +6,26 @@ from django.db import transaction
 
 from project.lib import clock
 from project.lib.live import changed
+from project.lib.text import reason_of
 from triggers.errors import NotValid, PayloadGone
 from triggers.models import Audit, Event, Pin
 
 if TYPE_CHECKING:
     from project.people.models import User
 
-LONGEST_REASON = 2000  # characters
-
 
 def pin(event: Event, *, by: "User | None", reason: str) -> None:
     """Retention leaves it, its payload and its runs alone from now on; a second pin changes nothing.
 
     Raises NotValid without a reason, PayloadGone when there is nothing left to keep."""
-    if not reason.strip():
+    reason = reason_of(reason, NotValid)
+    if not reason:
         raise NotValid("Say why it must be kept.", field="reason")
     with transaction.atomic():
         held = Event.objects.select_for_update(of=("self",)).get(pk=event.pk)
         if held.pruned_at is not None:
             raise PayloadGone(f"The payload of E-{held.pk} was removed by the rule of retention already.")
-        facts = {"by": by, "at": clock.now(), "reason": reason.strip()[:LONGEST_REASON]}
+        facts = {"by": by, "at": clock.now(), "reason": reason}
         _, is_new = Pin.objects.get_or_create(event=held, defaults=facts)
         if is_new:
             Audit.write("pin", held, by=by, reason=reason)

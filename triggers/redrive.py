@@ -10,6 +10,7 @@ from django.db.models import Q
 from project.lib import clock
 from project.lib.live import changed
 from project.lib.states import IllegalMove
+from project.lib.text import reason_of
 from triggers import bells, endings, registry
 from triggers.errors import AlreadySettled, Ended, NotEnded, NotValid, PayloadGone
 from triggers.ingest import match_stored
@@ -19,7 +20,6 @@ from triggers.models.run import ENDED, RunQuerySet, Status
 if TYPE_CHECKING:
     from project.people.models import User
 
-LONGEST_REASON = 2000  # characters of why
 UNCHANGED: Any = object()  # the data stays what it was; None would be an edit to `null`
 KEPT = ("name", "inside", "kind", "seq", "status", "result_json", "blob_id", "size", "error", "attempt")
 TIMES, INPUT = ("started_at", "finished_at"), ("input_hash", "input_text")
@@ -27,6 +27,7 @@ TIMES, INPUT = ("started_at", "finished_at"), ("input_hash", "input_text")
 
 def cancel(run: Run, *, by: "User | None", reason: str = "") -> bool:
     """End a run: at once when no worker holds it (True), else at its next step (False). Raises Ended."""
+    reason = reason_of(reason, NotValid)
     with transaction.atomic():
         held = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
         now = clock.now()
@@ -55,6 +56,7 @@ def rerun(
     `send_again` names the steps whose effect may happen a second time; `data` takes the place of the event's.
     An open letter of `run` is settled with it: nobody runs the same failure a second time.
     Raises NotEnded, PayloadGone, or NotValid for an unknown step."""
+    reason = reason_of(reason, NotValid)
     with transaction.atomic():
         old = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
         if not old.has_ended:
@@ -65,7 +67,7 @@ def rerun(
         if from_step is not None:
             keep_steps(old, new, from_step, compare_input=not edited)
         for letter in DeadLetter.objects.select_for_update(of=("self",)).filter(run=old, status="open").order_by("pk"):
-            settle(letter, "redrive", by=by, redriven_as=new, reason=reason.strip()[:LONGEST_REASON])
+            settle(letter, "redrive", by=by, redriven_as=new, reason=reason)
         Audit.write("run again", old, by=by, reason=reason, as_run=new.pk, from_step=from_step, edited=edited)
     return new
 
@@ -193,6 +195,7 @@ def redrive(
     a second time. Returns the new run; None when it is an event's letter: that is matched anew. Raises AlreadySettled
     when it was run again or dismissed already, NotEnded while its run is still at work, PayloadGone, and NotValid in
     words when it cannot be run again at all."""
+    reason = reason_of(reason, NotValid)
     if from_ not in ("failed_step", "start"):
         raise NotValid("`from` is failed_step or start")
     if letter.kind == "event":
@@ -215,7 +218,7 @@ def redrive(
             refuse_pruned(old)
             gone_by = Q(status="failed", kind="wait") & ~Q(name=letter.step)  # nobody waits for those once more
             copy(old.steps.filter(Q(status="done") | gone_by).order_by("seq"), new, compare_input=not edited)
-        settle(letter, "redrive", by=by, redriven_as=new, reason=reason.strip()[:LONGEST_REASON])
+        settle(letter, "redrive", by=by, redriven_as=new, reason=reason)
         Audit.write("redrive", letter, by=by, as_run=new.pk, from_=from_, edited=edited, reason=reason)
     return new
 
@@ -228,7 +231,7 @@ def match_again(letter: DeadLetter, *, by: "User | None", data: Any, reason: str
     with transaction.atomic():
         event = Event.objects.select_for_update(of=("self",)).get(pk=letter.event.pk)
         letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
-        settle(letter, "redrive", by=by, reason=reason.strip()[:LONGEST_REASON])
+        settle(letter, "redrive", by=by, reason=reason)
         if event.pruned_at is not None:
             raise PayloadGone(
                 f"The payload of E-{event.pk} was removed by the rule of retention; it must be sent anew."
@@ -247,11 +250,12 @@ def taken_up(letter: DeadLetter, send_again: Sequence[str]) -> Run | None:
 
 def dismiss(letter: DeadLetter, *, by: "User | None", reason: str) -> None:
     """Close a dead letter without running it; the reason is kept. Raises AlreadySettled, NotValid."""
-    if not reason.strip():
+    reason = reason_of(reason, NotValid)
+    if not reason:
         raise NotValid("say why it may be dismissed")
     with transaction.atomic():
         letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
-        settle(letter, "dismiss", by=by, reason=reason.strip()[:LONGEST_REASON])
+        settle(letter, "dismiss", by=by, reason=reason)
         Audit.write("dismiss", letter, by=by, reason=reason)
 
 

@@ -1,10 +1,13 @@
 """Texts: what every database can hold, and times in words for sentences."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses NUL, UTF-8 the halves of a surrogate pair
 REPLACED = "\ufffd"  # stands for each of them
+
+LONGEST_REASON = 2000  # characters of why
 
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -15,6 +18,16 @@ def is_storable(text: str) -> bool:
 
 def made_storable(text: str) -> str:
     return UNSTORABLE.sub(REPLACED, text)
+
+
+def reason_of(text: str, refusal: Callable[..., Exception], *, field: str = "reason") -> str:
+    """What a person says of why, trimmed. Raises what `refusal` makes when it cannot be kept as it is."""
+    text = text.strip()
+    if len(text) > LONGEST_REASON:
+        raise refusal(f"A {field} has at most {LONGEST_REASON:,} characters.", field=field)
+    if not is_storable(text):
+        raise refusal(f"The {field} holds a character that cannot be stored.", field=field)
+    return text
 
 
 def span(seconds: float) -> str:

@@ -95,6 +95,7 @@ def test_stored_events_run_again_with_named_triggers(far: dict[str, bool]) -> No
     [
         ({"since": "yesterday"}, "since"),
         ({"fingerprint": ["none"]}, "nothing to do"),
+        ({"reason": "x" * 2001}, "at most 2,000 characters"),
         ({"canary": 50}, "`canary` is 0 to 10, not 50"),
         ({"canary": -1}, "`canary`"),
         ({"rate": 0}, "`rate` is 1 to 100, not 0"),

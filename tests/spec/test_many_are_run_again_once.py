@@ -227,6 +227,26 @@ def test_runs_are_cancelled_by_filter_and_letters_dismissed_with_one_reason(
     assert {job.canary for job in Bulk.objects.all()} == {0}, "nothing to watch"
 
 
+def test_a_reason_is_kept_whole_or_refused(far: FarSide, ann: User, later: Later) -> None:
+    (letter,) = letters(1)
+    for refused in (
+        lambda: press(ann, reason="x" * 2001),
+        lambda: redrive.redrive(letter, by=ann, reason="x" * 2001),
+        lambda: redrive.dismiss(letter, by=ann, reason="a \0"),
+    ):
+        with pytest.raises(NotValid, match="reason"):
+            refused()
+    far.broken = False
+    job = press(ann, reason="x" * 2000)
+    go_on(later)
+    assert (outcomes(job), job.reason) == (["started"], "x" * 2000)
+    assert fresh_reason(letter).startswith(f"B-{job.pk}: xxx")
+
+
+def fresh_reason(letter: DeadLetter) -> str:
+    return DeadLetter.objects.get(pk=letter.pk).reason
+
+
 def test_an_empty_wish_and_the_same_wish_twice_are_refused(far: FarSide, ann: User) -> None:
     with pytest.raises(NotValid, match="nothing to do"):
         press(ann)

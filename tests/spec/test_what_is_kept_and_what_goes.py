@@ -152,6 +152,8 @@ def fresh_result(run: Run) -> Any:
 def test_a_pin_says_why(ann: User) -> None:
     with pytest.raises(NotValid):
         pinning.pin(builders.event(), by=ann, reason=" ")
+    with pytest.raises(NotValid, match="at most 2,000 characters"):
+        pinning.pin(builders.event(), by=ann, reason="x" * 2001)
 
 
 def test_what_a_bulk_job_will_take_is_kept_and_its_own_rows_go_with_the_years(ann: User, later: Later) -> None:
