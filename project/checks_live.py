@@ -2,6 +2,7 @@
 
 import shutil
 
+import redis
 from celery import current_app
 from django.conf import settings
 from kombu.exceptions import OperationalError
@@ -23,9 +24,11 @@ def workers() -> str:
     """Which of the two pools does not answer a ping."""
     if not settings.CELERY_BROKER_URL.startswith(("redis", "unix", "amqp")):
         return "There is no broker to ask them through"
+    if health.is_silent():
+        return "The broker does not answer, so nobody can be asked"
     try:
         answers = current_app.control.ping(timeout=PATIENCE)
-    except (OperationalError, OSError) as error:
+    except (OperationalError, redis.RedisError, OSError) as error:
         return f"The broker does not answer: {error}"
     names = {name.partition("-")[0].partition("@")[0] for answer in answers for name in answer}
     missing = [name for name in ("worker", "desk") if name not in names]

@@ -2,7 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from project.people.auth import Bearer, Caller
 from triggers.models import Pulse, Source, Watch
 
 FULL = 64 * 1024**2  # bytes; with less free, writes fail any moment
+PATIENCE = 2.0  # seconds for the broker to answer
+SILENCE = 3.0  # seconds a broker that did not is left alone
 TICK_IS_LATE = 30.0  # seconds; `listen` helps out after ten
 
 
@@ -82,11 +86,30 @@ def broker() -> str:
     return ""
 
 
-def valkey() -> redis.Redis:
-    """A client of the broker that does not wait long; use it as a context manager."""
-    return redis.Redis.from_url(
-        settings.REDIS.client, socket_timeout=2, socket_connect_timeout=2, decode_responses=True
-    )
+class Silence:
+    """A broker that hangs is waited for once: a page has more than one question for it."""
+
+    until = float("-inf")  # by the monotonic clock
+
+
+def is_silent() -> bool:
+    """Whether the broker just let somebody wait in vain."""
+    return time.monotonic() < Silence.until
+
+
+@contextmanager
+def valkey() -> Iterator[redis.Redis]:
+    """A client of the broker that does not wait long, and not at all while it is known to be silent."""
+    if is_silent():
+        raise redis.TimeoutError("It let somebody wait in vain a moment ago")
+    try:
+        with redis.Redis.from_url(
+            settings.REDIS.client, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, decode_responses=True
+        ) as client:
+            yield client
+    except redis.TimeoutError:
+        Silence.until = time.monotonic() + SILENCE
+        raise
 
 
 def is_sqlite() -> bool:
