@@ -13,6 +13,7 @@ from project.lib.problem import Problem
 from tests.house import tree
 from triggers import errors as trigger_errors
 
+LONG_ENOUGH = 40  # letters; a shorter piece (the rule under a table, a label) may well come again
 READERS = {"text", "integer", "seconds", "words", "folder", "web_address", "networks", "addresses", "time_zone"}
 READERS |= {"one_of", "language", "reachable", "kept_secret", "field_keys", "database", "redis"}
 
@@ -92,3 +93,12 @@ def test_the_version_is_the_newest_one_of_the_changelog():
 def test_a_link_leads_somewhere(path):
     links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "file", [*sorted((tree.ROOT / "docs").glob("*.md")), tree.ROOT / "CHANGELOG.md"], ids=lambda file: file.name
+)
+def test_no_paragraph_stands_twice(file):
+    parts = re.split(r"\n\s*\n|\n(?=[-#|] ?)", file.read_text())
+    told = [part.strip() for part in parts if len(part.strip()) > LONG_ENOUGH]
+    assert sorted({part for part in told if told.count(part) > 1}) == []
