@@ -1,11 +1,19 @@
-"""`python -m bench [door|start|decision|idle] [its options]`: one JSON line a figure; without a name, all of them."""
+"""`python -m bench [FIGURE] [its options]`: one JSON line a figure; without a name, all of them (FIGURES)."""
 
 import shutil
 import sys
 
-from bench import decision, door, idle, start
+from bench import decision, door, idle, plans, runs, start, timers
 
-FIGURES = {"door": door.main, "start": start.main, "decision": decision.main, "idle": idle.main}
+FIGURES = {
+    "door": door.main,
+    "start": start.main,
+    "decision": decision.main,
+    "idle": idle.main,
+    "runs": runs.main,
+    "timers": timers.main,
+    "plans": plans.main,
+}
 
 
 def main(arguments: list[str]) -> None:
