@@ -289,11 +289,14 @@ class TestTheApi:
             assert (answer.status_code, answer.json()["code"]) == (status, code)
         assert not PolicyRule.objects.exists()
 
-    def test_a_draft_is_tried_by_whoever_may_read(self, ann, sign_in):
+    def test_a_draft_is_tried_only_by_whoever_may_make_rules(self, ann, owner, sign_in):
+        """Who asks which actions an expression matches reads what is in them, a letter at a time."""
         pr()
-        told = self.send(sign_in(ann), "post", "/policy-backtests", {**self.BODY, "quorum": 0, "tier": "high"})
+        draft = {**self.BODY, "quorum": 0, "tier": "high"}
+        told = self.send(sign_in(owner), "post", "/policy-backtests", draft)
         assert (told.status_code, told.json()["asks_more"], told.json()["looked_at"]) == (200, 1, 1)
         assert told.json()["changes"][0]["after"] == "waits for a person, high risk"
+        assert self.send(sign_in(ann), "post", "/policy-backtests", draft).status_code == 403
 
 
 class TestThePages:
