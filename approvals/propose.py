@@ -138,8 +138,7 @@ def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime, ruling: Verdi
 
 def continued(run: Run, own: Act) -> bool:
     """Did a person choose *continue* after the difference was found?"""
-    chosen = Audit.objects.filter(kind="run", ref=str(run.pk), verb="unblock: continue")
-    return own.drifted_at is not None and chosen.filter(at__gte=own.drifted_at).exists()
+    return bool(own.drifted_at and run.continued_at and run.continued_at >= own.drifted_at)
 
 
 def stand(run: Run, step: str, action: Action) -> Act:

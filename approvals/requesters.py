@@ -1,13 +1,14 @@
 """Who asked for an action: computed by the desk from its own rows, never taken from what a handler says."""
 
-from triggers.models import Audit, Run
+from triggers.models import Run
 
 
 def chain(run: Run, *, four_eyes: bool) -> list[int]:
     """Ids of the people behind `run`: who rang, ran it again, edited or cancelled it (what is undone then was asked for
-    by that); with `four_eyes` also who owns its trigger
-    and who changed it since the trigger's last run. Nearest first."""
-    people = [*(row.requester_id for row in ancestry(run)), run.event.requester_id, *who_ended(run)]
+    by that); with `four_eyes` also who owns its trigger and who changed it since the trigger's last run.
+
+    Nearest first."""
+    people = [*(row.requester_id for row in ancestry(run)), run.event.requester_id, who_ended(run)]
     if four_eyes and run.trigger is not None:
         people.append(run.trigger.owner_id)
         if changed_since_last_run(run):
@@ -15,10 +16,9 @@ def chain(run: Run, *, four_eyes: bool) -> list[int]:
     return list(dict.fromkeys(person for person in people if person is not None))
 
 
-def who_ended(run: Run) -> list[int]:
-    """Whoever cancelled it, or asked a worker to."""
-    deeds = Audit.objects.filter(kind="run", ref=str(run.pk), verb__in=["cancel", "ask to cancel"]).exclude(by=None)
-    return list(deeds.order_by("pk").values_list("by_id", flat=True)) if run.has_ended else []
+def who_ended(run: Run) -> int | None:
+    """Whoever cancelled it, or asked its worker to; nobody as long as it goes on."""
+    return run.ended_by_id if run.has_ended else None
 
 
 def ancestry(run: Run) -> list[Run]:

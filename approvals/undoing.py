@@ -118,9 +118,9 @@ def ask(owed: Compensation, effect: Action, now: datetime, plan: Plan) -> bool:
         return keep(owed, effect, now, "nobody knows whether it happened", letter=False)
     if others := who_relies_on(effect, owed.run):
         return keep(owed, effect, now, f"R-{others} relies on it", letter=False)
-    if doer_of(effect) is None and (plan.wish is None or plan.ruling is None):
-        return keep(owed, effect, now, plan.trouble, letter=True)
-    if doer_of(effect) is None and plan.wish and plan.ruling:
+    if doer_of(effect) is None:
+        if plan.wish is None or plan.ruling is None:
+            return keep(owed, effect, now, plan.trouble, letter=True)
         try:
             if not proposed(owed, effect, now, plan.wish, plan.ruling):
                 return False
@@ -165,18 +165,18 @@ def step_of(owed: Compensation) -> str:
 def finish(owed: Compensation, effect: Action, now: datetime) -> bool:
     """The action that undoes it has settled: it is undone, or it stays."""
     doer = effect.compensated_by.order_by("-pk").first()
-    if doer is not None and not doer.is_settled:
+    if doer is None:
+        return keep(owed, effect, now, "the action that was to undo it is gone", letter=True)
+    if not doer.is_settled:
         return False
-    if doer is not None and doer.status == Status.DELIVERED:
+    if doer.status == Status.DELIVERED:
         Action.objects.filter(pk=effect.pk).update(gave_key_up=True)
         owed.move("undo", why="")
         say(effect, ENDED)
         return True
-    told = doer.status if doer else "gone"
-    heard = told == Status.FAILED or (
-        told == Status.REJECTED and doer and doer.reason_code != DENIED
-    )  # letter, or word
-    return keep(owed, effect, now, f"A-{doer.pk if doer else 0} was {told}", letter=not heard)
+    has_a_letter = doer.status == Status.FAILED
+    said_no = doer.status == Status.REJECTED and doer.reason_code != DENIED  # a person did, who knows then
+    return keep(owed, effect, now, f"A-{doer.pk} was {doer.status}", letter=not (has_a_letter or said_no))
 
 
 def keep(owed: Compensation, effect: Action, now: datetime, why: str, *, letter: bool) -> bool:

@@ -168,6 +168,7 @@ def cancel_as_asked(run: Run, now: datetime) -> None:
 
 
 def cancel_now(run: Run, now: datetime, *, by: "User | None", reason: str) -> None:
-    """End a run that no worker holds, or that noticed the request itself."""
-    end(run, "cancel", now, reason=reason)
+    """End a run that no worker holds, or that noticed the request itself; whoever asked for it first has ended it."""
+    ended = {} if by is None or run.ended_by_id else {"ended_by": by}
+    end(run, "cancel", now, reason=reason, **ended)
     Audit.write("cancel", run, by=by, reason=reason)

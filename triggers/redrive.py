@@ -34,7 +34,7 @@ def cancel(run: Run, *, by: "User | None", reason: str = "") -> bool:
         if held.has_ended:
             raise Ended(status=held.status)
         if held.status == Status.RUNNING:
-            Run.objects.filter(pk=held.pk).update(cancel_requested_at=now)
+            Run.objects.filter(pk=held.pk).update(cancel_requested_at=now, ended_by=held.ended_by or by)
             Audit.write("ask to cancel", held, by=by, reason=reason)
             changed("runs", id=held.pk)
             return False

@@ -36,7 +36,15 @@ def unblock(run: Run, *, by: "User | None", choice: str) -> Run:
         difference = (held.error or {}).get("message", "")
         if choice == "continue":
             accepted = accept(held, now)
-            held.move("unblock", accepted_seq=accepted, due_at=now, reason="", error=None, rung_at=now)
+            held.move(
+                "unblock",
+                accepted_seq=accepted,
+                continued_at=now,
+                due_at=now,
+                reason="",
+                error=None,
+                rung_at=now,
+            )
             bells.ring_on_commit([held.pk])
         else:
             endings.cancel_now(held, now, by=by, reason=f"blocked, {choice}")

@@ -155,6 +155,20 @@ class TestItsOwnAction:
         assert items(story) == ["flight", "hotel", "no hotel"]
         assert Action.objects.get(compensates__key="flight").status == "awaiting"
 
+    def test_whoever_asked_a_running_one_to_end_is_behind_what_undoes_it(self, shop, ann):
+        def asked_to_go(run: Any) -> None:
+            order(run, "flight")
+            redrive.cancel(run.row, by=ann)
+            run.step("on", lambda: None)
+
+        with handling(asked_to_go):
+            run = builders.run("story")
+            work()
+            assert (now_of(run).status, now_of(run).ended_by) == ("cancelled", ann)
+            changed_kind(tier=Tier.HIGH)
+            rounds()
+        assert Action.objects.get(compensates__key="flight").requester_chain == [ann.pk]
+
     def test_a_no_of_a_person_keeps_the_effect_and_the_next_one_goes_on(self, story, ben):
         run = start("sleep")
         changed_kind(tier=Tier.MEDIUM)

@@ -121,6 +121,7 @@ class Run(Stateful):
     waiting_for = models.CharField(max_length=255, blank=True, default="")
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_reason = models.CharField(max_length=64, blank=True, default="", db_default="")  # of that request
+    continued_at = models.DateTimeField(null=True)  # when a person last chose *continue* with changed code
     slot_key = models.CharField(max_length=200, null=True)  # noqa: DJ001 -- None: its trigger counts no runs
     rate_key = models.CharField(max_length=200, null=True)  # noqa: DJ001 -- None: its trigger has no rate
     not_before = models.DateTimeField(null=True)  # its turn in that rate; when it started, the moment it did
@@ -133,6 +134,8 @@ class Run(Stateful):
     origin = models.BigIntegerField(null=True)  # first run of a chain of re-runs; None: this one
     send_again = models.JSONField(default=list)  # steps whose effect may be repeated
     requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
+    # Who cancelled it, or first asked its worker to.
+    ended_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
     pruned_at = models.DateTimeField(null=True)  # what it and its steps remembered went by the rule of RETENTION_DAYS
 
     objects = RunQuerySet.as_manager()
