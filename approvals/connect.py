@@ -38,7 +38,7 @@ def change_connection(row: Connection, *, by: "User | None", version: int, **fie
     config, practice = fields.get("config", row.config), fields.get("practice", row.practice)
     check_connection(row.system, config, secrets, practice=practice)
     with transaction.atomic():
-        held = Connection.objects.select_for_update().get(pk=row.pk)
+        held = Connection.objects.select_for_update(no_key=True).get(pk=row.pk)
         refuse_stale(held.version, version)
         held.change(by=by, **fields)
         changed("connections", id=held.slug)
@@ -56,7 +56,7 @@ def stored(row: Connection) -> dict[str, str] | None:
 def archive_connection(row: Connection, *, by: "User | None") -> None:
     """Out of use for good: handlers that name it fail before anybody is asked."""
     with transaction.atomic():
-        held = Connection.objects.select_for_update().get(pk=row.pk)
+        held = Connection.objects.select_for_update(no_key=True).get(pk=row.pk)
         if held.archived_at is None:
             held.archive(by=by)
             changed("connections", id=held.slug)

@@ -12,10 +12,12 @@ from django.db import transaction
 from approvals.backtest import Backtest, compare
 from approvals.errors import NeedsSecondAdmin, NotValid, PolicyMoved
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
+from approvals.models.policy import ASKED
 from approvals.policy import again_when_moved
 from approvals.rules import ALLOW, CONDITION, DENY, EFFECTS, REQUIRE, read_rules, rule_of
 from approvals.tiers import Tier
 from approvals.windows import checked_windows
+from approvals.wish import LONGEST
 from project.lib import canonical, clock, gate
 from project.lib.live import changed
 from project.people import roles
@@ -26,12 +28,9 @@ from triggers.models import Audit
 if TYPE_CHECKING:
     from project.people.models import User
 
-LONGEST = 7 * 86400  # seconds people may be given
 MOST_PEOPLE = 20
 MOST_RULES = 200
-ASKS = {  # members of a rule that say what it asks for, not where it stands
-    *("when", "effect", "tier", "reviewers", "quorum", "four_eyes", "expires", "windows", "zone"),
-}
+ASKS = {*ASKED} - {"plan"}  # members of a rule that say what it asks for, not where it stands
 USUAL: dict[str, Any] = {
     "order": 100,
     "tier": "",
@@ -130,7 +129,7 @@ def applied(draft: Draft, *, by: User) -> PolicyRule:
         row = PolicyRule(slug=draft.slug, **draft.fields, **who)
         insert_named(row)
         return row
-    held = PolicyRule.objects.select_for_update().get(slug=draft.slug)
+    held = PolicyRule.objects.select_for_update(no_key=True).get(slug=draft.slug)
     refuse_stale(held.version, draft.rule_version)
     fields = {"archived_at": now} if draft.verb == "archive" else draft.fields
     PolicyRule.objects.filter(pk=held.pk).update(**fields, **who, version=held.version + 1)
@@ -220,7 +219,7 @@ def check_effect(fields: dict[str, Any]) -> None:
 def check_numbers(fields: dict[str, Any]) -> None:
     if not 0 <= fields["quorum"] <= MOST_PEOPLE:
         raise NotValid(f"At most {MOST_PEOPLE} people.", field="quorum")
-    if fields["expires"] and not 60 <= fields["expires"] <= LONGEST:
+    if fields["expires"] and not 60 <= fields["expires"] <= LONGEST.total_seconds():
         raise NotValid("People have between 60 seconds and 7 days.", field="expires")
     if not 0 <= fields["order"] <= 10_000:
         raise NotValid("The order is a number up to 10000.", field="order")

@@ -98,7 +98,8 @@ def bury(action: Action, now: datetime, *, error: dict[str, str], place: str = "
 
 def unbury(action: Action, now: datetime) -> None:
     """A late truth: it had happened after all, so its letter closes."""
-    letter = DeadLetter.objects.select_for_update(of=("self",)).filter(kind="action", action_id=action.pk).first()
+    letters = DeadLetter.objects.select_for_update(of=("self",), no_key=True)
+    letter = letters.filter(kind="action", action_id=action.pk).first()
     if letter is not None and letter.status == "open":
         letter.move("close", settled_at=now, reason="it had been delivered after all")
         changed("dead_letters", id=letter.pk)
@@ -106,5 +107,5 @@ def unbury(action: Action, now: datetime) -> None:
 
 def lock(action_id: int) -> Action:
     """The action's row, held until the transaction ends; ask the clock after this, not before."""
-    held = Action.objects.select_for_update(of=("self",)).select_related("connection", "run", "run__event")
+    held = Action.objects.select_for_update(of=("self",), no_key=True).select_related("connection", "run", "run__event")
     return held.get(pk=action_id)

@@ -78,7 +78,7 @@ def step(run_id: int) -> bool:
         return False
     with transaction.atomic():
         gate.shared()
-        run = Run.objects.select_for_update(of=("self",)).get(pk=run_id)
+        run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run_id)
         owed = next_of(run.pk)
         if owed is None or owed.pk != plan.owed:
             return False  # another round was faster

@@ -43,7 +43,7 @@ def gave_up(run: Run, now: datetime) -> None:
 
 def failed(run: Run, now: datetime) -> None:
     """A try failed, another one follows: the one that tries for all of them need not fail to its end."""
-    held = Breaker.objects.select_for_update().filter(handler=run.handler, probe=run).first()
+    held = Breaker.objects.select_for_update(no_key=True).filter(handler=run.handler, probe=run).first()
     if held is not None:
         open_(held, now)
 
@@ -58,7 +58,7 @@ def open_(held: Breaker, now: datetime) -> None:
 def close(handler: str, *, by: "User | None") -> bool:
     """A person has mended what was wrong: its runs start again at once. False when it was not open."""
     with transaction.atomic():
-        held = Breaker.objects.select_for_update().open().filter(handler=handler).first()
+        held = Breaker.objects.select_for_update(no_key=True).open().filter(handler=handler).first()
         if held is None:
             return False
         Audit.write("close the breaker", held, by=by, failures=held.failures)

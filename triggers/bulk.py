@@ -146,7 +146,7 @@ def cancel(job: Bulk, *, by: "User | None") -> Bulk:
 
 def turn(job: Bulk, verb: str, *, by: "User | None", **fields: Any) -> Bulk:
     with transaction.atomic():
-        held = Bulk.objects.select_for_update(of=("self",)).get(pk=job.pk)
+        held = Bulk.objects.select_for_update(of=("self",), no_key=True).get(pk=job.pk)
         held.move(verb, **fields)
         Audit.write(verb, held, by=by)
         show(held)
@@ -208,7 +208,7 @@ def judge_canary(job: Bulk) -> bool:
 def stop(job: Bulk, why: str) -> bool:
     """False: it takes no further row."""
     with transaction.atomic():
-        held = Bulk.objects.select_for_update(of=("self",)).get(pk=job.pk)
+        held = Bulk.objects.select_for_update(of=("self",), no_key=True).get(pk=job.pk)
         if held.status == "running":
             held.move("stop", said=why)
             Audit.write("stop", held, why=why)
@@ -230,7 +230,7 @@ def next_items(job: Bulk) -> list[int]:
 def take(item_id: int) -> bool:
     """Do the deed for one row, once; False when its job stands still or somebody took the row."""
     with transaction.atomic():
-        job = Bulk.objects.select_for_update(of=("self",)).get(items=item_id)
+        job = Bulk.objects.select_for_update(of=("self",), no_key=True).get(items=item_id)
         item = BulkItem.objects.select_related("trigger").get(pk=item_id)
         if job.status != "running" or item.status != "waiting":
             return False
@@ -291,7 +291,7 @@ def note_progress(job: Bulk) -> None:
     now = clock.now()
     if not job.items.waiting().exists():
         with transaction.atomic():
-            held = Bulk.objects.select_for_update(of=("self",)).get(pk=job.pk)
+            held = Bulk.objects.select_for_update(of=("self",), no_key=True).get(pk=job.pk)
             if held.status == "running":
                 held.move("finish", ended_at=now)
                 show(held)

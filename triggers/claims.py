@@ -3,9 +3,10 @@
 from django.db import transaction
 
 from project.lib import clock
+from project.lib.retrying import retried
 from triggers import rates
 from triggers.keys import value_of
-from triggers.limits import Limits
+from triggers.limits import Concurrency, Limits, RateLimit
 from triggers.models import Run, Slot, Trigger
 from triggers.viewing import event_view
 
@@ -15,13 +16,20 @@ def claim(run: Run, *, owner: str) -> bool:
     limits = Limits.model_validate(run.trigger.limits) if run.trigger else Limits()
     busy = limits.concurrency
     rate = limits.rate_limit if run.rate_key is not None and run.started_at is None else None
-    if busy is None and rate is None:
-        return run.claim(clock.now(), owner=owner)
     if busy and run.slot_key is None:
         name_slot(run, busy.key)
+    return take(run, busy, rate, owner=owner)
+
+
+@retried
+def take(run: Run, busy: Concurrency | None, rate: RateLimit | None, *, owner: str) -> bool:
+    """A claim whose answer was lost is told as False: its lease runs out, like that of a worker that died with it."""
+    if busy is None and rate is None:
+        return run.claim(clock.now(), owner=owner)
     with transaction.atomic():
         if rate:
-            Trigger.objects.select_for_update(of=("self",)).get(runs=run)  # before the run, as everywhere
+            # The trigger before the run, as everywhere.
+            Trigger.objects.select_for_update(of=("self",), no_key=True).get(runs=run.pk)
         now = clock.now()
         if rate and not rates.may_start(run, rate, now):
             return False
@@ -32,6 +40,7 @@ def claim(run: Run, *, owner: str) -> bool:
     return taken
 
 
+@retried
 def name_slot(run: Run, expression: str) -> None:
     """Its trigger counts runs only since this one was queued, or a person started it: work out where it belongs."""
     run.slot_key = value_of(expression, event_view(run.event)) if expression else ""  # type: ignore[arg-type]

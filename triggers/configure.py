@@ -82,7 +82,7 @@ def change_source(source: Source, *, by: "User | None", version: int, **fields: 
     given = {"kind": source.kind, "provider": source.provider, "config": source.config, **fields}
     complete = checked_source(given, slug=source.slug)
     with transaction.atomic():
-        held = Source.objects.select_for_update().get(pk=source.pk)
+        held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         refuse_stale(held.version, version)
         held.change(by=by, **{name: complete[name] for name in fields})
         changed("sources", id=held.slug)
@@ -166,7 +166,7 @@ def change_trigger(
     complete = checked_trigger({**before, "limits": trigger.limits, **fields}, made)
     written = {*fields, "filter_plan"} if "filter" in fields else set(fields)
     with transaction.atomic():
-        held = Trigger.objects.select_for_update(of=("self",)).get(pk=trigger.pk)
+        held = Trigger.objects.select_for_update(of=("self",), no_key=True).get(pk=trigger.pk)
         refuse_stale(held.version, version)
         save_made(made, by=by)
         held.change(by=by, **{name: complete[name] for name in written})

@@ -154,7 +154,7 @@ class Dialect:
 
 
 class Postgres(Dialect):
-    lock = " FOR UPDATE"
+    lock = " FOR NO KEY UPDATE"  # a worker's slot and its run refer to rows that the door holds
 
     def opening(self, events: int, runs: int) -> Opening:
         name = "pg_get_serial_sequence('triggers_{}', 'id') AS name"

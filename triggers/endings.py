@@ -66,7 +66,7 @@ def bury(
 def open_forgotten(run_id: int) -> bool:
     """Give a dead run the letter that it lacks; False when it has one, or was run again: that took it along."""
     with transaction.atomic():
-        run = Run.objects.select_for_update(of=("self",)).select_related("event").get(pk=run_id)
+        run = Run.objects.select_for_update(of=("self",), no_key=True).select_related("event").get(pk=run_id)
         if run.status != "dead" or DeadLetter.objects.filter(run=run).exists() or run.reruns.exists():
             return False
         error = run.error or {"type": "Lost", "message": "it died, and nobody wrote down of what"}
@@ -93,7 +93,7 @@ def open_letter(now: datetime, *, kind: str, **facts: Any) -> DeadLetter:
 
 def held_letter(kind: str, facts: dict[str, Any]) -> tuple[DeadLetter | None, int]:
     """The letter of this subject, or of the run that was run again as this one, held; and how many tries are new."""
-    letters = DeadLetter.objects.select_for_update(of=("self",))
+    letters = DeadLetter.objects.select_for_update(of=("self",), no_key=True)
     key = SUBJECTS[kind]
     if facts.get(key) is not None and (same := letters.filter(kind=kind, **{key: facts[key]}).first()):
         return same, 1

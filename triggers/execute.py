@@ -127,7 +127,7 @@ def succeed(durable: Durable, result: Any, version: str) -> None:
 def give_back(run: Run) -> None:
     """Back into the queue under a new fence: neither an attempt nor a crash."""
     with transaction.atomic():
-        held = Run.objects.select_for_update().filter(pk=run.pk, fence=run.fence, status="running").first()
+        held = Run.objects.select_for_update(no_key=True).filter(pk=run.pk, fence=run.fence, status="running").first()
         if held is None:
             return
         now = clock.now()
@@ -181,7 +181,7 @@ def overdue(run: Run) -> None:
 def reclaim(run_id: int, fence: int, *, reason: str) -> bool:
     """Take a run from a worker that is gone; the third time it is a crash loop. False when it moved on meanwhile."""
     with transaction.atomic():
-        held = Run.objects.select_for_update().filter(pk=run_id, fence=fence, status="running")
+        held = Run.objects.select_for_update(no_key=True).filter(pk=run_id, fence=fence, status="running")
         run = held.select_related("event").first()
         if run is None:
             return False

@@ -160,7 +160,7 @@ def match_one(event_id: int) -> bool:
     member = Member(event, routing.route(event, known, at_door=False), seq=event.pk)  # type: ignore[arg-type]
     with transaction.atomic(), connection.cursor() as cursor:
         flow.lock(dialect(cursor), member.route.matched)  # before the event, as everywhere
-        held = Event.objects.select_for_update(of=("self",)).filter(pk=event_id, status="accepted")
+        held = Event.objects.select_for_update(of=("self",), no_key=True).filter(pk=event_id, status="accepted")
         if not held.values_list("pk", flat=True).first():
             return False
         if not store.start_runs(dialect(cursor), member, known.version):

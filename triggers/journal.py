@@ -87,7 +87,7 @@ class Journal(History):
         """Read whether the run is still ours, wanted and open, and whether this worker may go on with it."""
         if is_left_behind():
             raise LeftBehind
-        rows = Run.objects.select_for_update(of=("self",)) if lock else Run.objects.all()
+        rows = Run.objects.select_for_update(of=("self",), no_key=True) if lock else Run.objects.all()
         paused = Exists(Switch.objects.holding(handler=OuterRef("handler")))
         held = rows.filter(pk=self.run.pk, fence=self.run.fence, status=Status.RUNNING).annotate(paused=paused)
         state = held.values("cancel_requested_at", "paused").first()

@@ -70,8 +70,8 @@ def end_unwanted() -> int:
 def end(run_id: int) -> bool:
     with transaction.atomic():
         asked = ~Q(status=Status.RUNNING) & Q(cancel_requested_at__isnull=False, finished_at=None)
-        run = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").filter(asked, pk=run_id)
-        if (held := run.first()) is None:
+        rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("event", "trigger")
+        if (held := rows.filter(asked, pk=run_id).first()) is None:
             return False
         endings.cancel_as_asked(held, clock.now())
     return True

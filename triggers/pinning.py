@@ -22,7 +22,7 @@ def pin(event: Event, *, by: "User | None", reason: str) -> None:
     if not reason:
         raise NotValid("Say why it must be kept.", field="reason")
     with transaction.atomic():
-        held = Event.objects.select_for_update(of=("self",)).get(pk=event.pk)
+        held = Event.objects.select_for_update(of=("self",), no_key=True).get(pk=event.pk)
         if held.pruned_at is not None:
             raise PayloadGone(f"The payload of E-{held.pk} was removed by the rule of retention already.")
         facts = {"by": by, "at": clock.now(), "reason": reason}

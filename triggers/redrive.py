@@ -29,7 +29,7 @@ def cancel(run: Run, *, by: "User | None", reason: str = "") -> bool:
     """End a run: at once when no worker holds it (True), else at its next step (False). Raises Ended."""
     reason = reason_of(reason, NotValid)
     with transaction.atomic():
-        held = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
+        held = hold(run.pk)
         now = clock.now()
         if held.has_ended:
             raise Ended(status=held.status)
@@ -40,6 +40,11 @@ def cancel(run: Run, *, by: "User | None", reason: str = "") -> bool:
             return False
         endings.cancel_now(held, now, by=by, reason=reason or "cancelled")
     return True
+
+
+def hold(run_id: int) -> Run:
+    """The run, its row held until the transaction ends."""
+    return Run.objects.select_for_update(of=("self",), no_key=True).select_related("event", "trigger").get(pk=run_id)
 
 
 def rerun(
@@ -58,7 +63,7 @@ def rerun(
     Raises NotEnded, PayloadGone, or NotValid for an unknown step."""
     reason = reason_of(reason, NotValid)
     with transaction.atomic():
-        old = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
+        old = hold(run.pk)
         if not old.has_ended:
             raise NotEnded(status=old.status)
         check_names(old, send_again)
@@ -66,7 +71,8 @@ def rerun(
         edited = data is not UNCHANGED
         if from_step is not None:
             keep_steps(old, new, from_step, compare_input=not edited)
-        for letter in DeadLetter.objects.select_for_update(of=("self",)).filter(run=old, status="open").order_by("pk"):
+        letters = DeadLetter.objects.select_for_update(of=("self",), no_key=True).filter(run=old, status="open")
+        for letter in letters.order_by("pk"):
             settle(letter, "redrive", by=by, redriven_as=new, reason=reason)
         Audit.write("run again", old, by=by, reason=reason, as_run=new.pk, from_step=from_step, edited=edited)
     return new
@@ -204,8 +210,8 @@ def redrive(
     if letter.run_id is None:
         raise NotValid("No run asked for this action, so there is none to start again; propose the action anew.")
     with transaction.atomic():
-        old = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=letter.run_id)
-        letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
+        old = hold(letter.run_id)
+        letter = DeadLetter.objects.select_for_update(of=("self",), no_key=True).get(pk=letter.pk)
         if letter.run_id != old.pk:
             raise AlreadySettled(status="redriven")  # and failed again: this is another failure by now
         if not old.has_ended:
@@ -229,8 +235,8 @@ def match_again(letter: DeadLetter, *, by: "User | None", data: Any, reason: str
         raise NotValid("What a sender sent is not edited; mend the schema or the middleware that refused it.")
     assert letter.event is not None
     with transaction.atomic():
-        event = Event.objects.select_for_update(of=("self",)).get(pk=letter.event.pk)
-        letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
+        event = Event.objects.select_for_update(of=("self",), no_key=True).get(pk=letter.event.pk)
+        letter = DeadLetter.objects.select_for_update(of=("self",), no_key=True).get(pk=letter.pk)
         settle(letter, "redrive", by=by, reason=reason)
         if event.pruned_at is not None:
             raise PayloadGone(
@@ -254,7 +260,7 @@ def dismiss(letter: DeadLetter, *, by: "User | None", reason: str) -> None:
     if not reason:
         raise NotValid("say why it may be dismissed")
     with transaction.atomic():
-        letter = DeadLetter.objects.select_for_update(of=("self",)).get(pk=letter.pk)
+        letter = DeadLetter.objects.select_for_update(of=("self",), no_key=True).get(pk=letter.pk)
         settle(letter, "dismiss", by=by, reason=reason)
         Audit.write("dismiss", letter, by=by, reason=reason)
 
@@ -272,8 +278,9 @@ def run_event_again(event: Event, trigger: Trigger, *, by: "User | None") -> Run
 
     Raises NotEnded while that run is at work, NotValid for an event whose triggers were not asked yet."""
     with transaction.atomic():
-        trigger = Trigger.objects.select_for_update(of=("self",)).get(pk=trigger.pk)  # before the event, as everywhere
-        event = Event.objects.select_for_update(of=("self",)).get(pk=event.pk)
+        # The trigger before the event, as everywhere.
+        trigger = Trigger.objects.select_for_update(of=("self",), no_key=True).get(pk=trigger.pk)
+        event = Event.objects.select_for_update(of=("self",), no_key=True).get(pk=event.pk)
         if event.status == "accepted":
             raise NotValid("This event is about to be matched; try again in a few seconds.", status=event.status)
         before = Run.objects.filter(event=event, trigger=trigger).order_by("-pk").first()

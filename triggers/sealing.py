@@ -53,7 +53,7 @@ def seal() -> int:
 def seal_piece() -> int:
     with transaction.atomic():
         Pulse.objects.get_or_create(name=HEAD, defaults={"at": clock.now()})
-        Pulse.objects.select_for_update().get(name=HEAD)
+        Pulse.objects.select_for_update(no_key=True).get(name=HEAD)
         last = head()
         rows = list(Audit.objects.unsealed().order_by("pk")[:PIECE])
         for row in rows:

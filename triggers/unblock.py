@@ -29,7 +29,8 @@ def unblock(run: Run, *, by: "User | None", choice: str) -> Run:
     if choice not in CHOICES:
         raise NotValid("choose continue, restart or cancel", field="choice")
     with transaction.atomic():
-        held = Run.objects.select_for_update(of=("self",)).select_related("event", "trigger").get(pk=run.pk)
+        rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("event", "trigger")
+        held = rows.get(pk=run.pk)
         now = clock.now()
         if held.status != Status.BLOCKED:
             raise NotBlocked(status=held.status)

@@ -43,7 +43,7 @@ def add_secret(source: Source, value: str, *, by: "User | None", keep_old: bool,
     """Make `value` the newest secret. With `keep_old` the one before stays valid, at most until `old_until`."""
     check_secrets([{"value": value}], field="value")
     with transaction.atomic():
-        held = Source.objects.select_for_update().get(pk=source.pk)
+        held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         before = in_force(held.secrets, clock.now())[: MOST_SECRETS - 1] if keep_old else []
         if any(item["value"] == value for item in before):
             raise NotValid("This secret is in force already.", field="value")
@@ -56,7 +56,7 @@ def add_secret(source: Source, value: str, *, by: "User | None", keep_old: bool,
 def end_secret(source: Source, number: int, hint: str, *, by: "User | None") -> None:
     """Forget one secret, known by its place in the list and its `hint`: what it signs is refused from now on."""
     with transaction.atomic():
-        held = Source.objects.select_for_update().get(pk=source.pk)
+        held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         hints = [shown["hint"] for shown in held.secret_hints]
         if number not in range(len(hints)) or hints[number] != hint:
             raise NotValid("The secrets were changed meanwhile; look again.", field="hint")
@@ -70,7 +70,7 @@ def in_force(secrets: list[dict[str, Any]], now: datetime) -> list[dict[str, Any
 
 
 def lock(row: Source | Trigger) -> Source | Trigger:
-    held: Source | Trigger = type(row)._default_manager.select_for_update(of=("self",)).get(pk=row.pk)
+    held: Source | Trigger = type(row)._default_manager.select_for_update(of=("self",), no_key=True).get(pk=row.pk)
     return held
 
 

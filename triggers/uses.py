@@ -24,7 +24,7 @@ def flush() -> None:
         (source_id, hint), moment = fresh.popitem()
         written[source_id, hint] = moment
         with transaction.atomic():
-            source = Source.objects.select_for_update().filter(pk=source_id).first()
+            source = Source.objects.select_for_update(no_key=True).filter(pk=source_id).first()
             if source is not None:
                 used = {**source.secret_usage, hint: datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")}
                 Source.objects.filter(pk=source_id).update(secret_usage=used)

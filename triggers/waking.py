@@ -67,7 +67,7 @@ def answer_to(wait: Wait) -> Event | None:
 def end_wait(wait: Wait, event: Event) -> bool:
     """Settle `wait` by `event` and put its run back into the queue; False when it had ended or the event is spent."""
     with transaction.atomic():
-        run = Run.objects.select_for_update().get(pk=wait.run_id)
+        run = Run.objects.select_for_update(no_key=True).get(pk=wait.run_id)
         now = clock.now()
         if Wait.objects.filter(run=run, event=event).exists():
             return False
@@ -101,7 +101,7 @@ def expire_due(now: datetime, *, seconds: float = WAKE_FOR) -> int:
 
 def expire_batch(now: datetime) -> int:
     """End the waits of the runs that were due first at `now`, and put these back into the queue."""
-    due = Run.objects.select_for_update(skip_locked=True).filter(status="waiting", wake_at__lte=now)
+    due = Run.objects.select_for_update(skip_locked=True, no_key=True).filter(status="waiting", wake_at__lte=now)
     with transaction.atomic():
         run_ids = list(due.order_by("wake_at", "pk").values_list("pk", flat=True)[:EXPIRED])
         if not run_ids:

@@ -86,3 +86,14 @@ def test_time_is_asked_of_the_database():
         if re.search(r"timezone\.now\(|datetime\.now\(|utcnow\(", path.read_text())
     ]
     assert found == []
+
+
+def test_a_row_is_held_so_that_others_may_refer_to_it():
+    """On PostgreSQL a plain FOR UPDATE stops whoever commits a row that refers to it: two such wait for each other."""
+    removing = {"triggers/retention.py", "triggers/blobs.py"}  # what goes may not be referred to meanwhile
+    plain = [
+        tree.named(path)
+        for path in tree.modules()
+        if re.search(r"select_for_update\((?![^\n]*no_key=True)|FOR UPDATE", path.read_text())
+    ]
+    assert set(plain) <= removing
