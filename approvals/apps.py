@@ -12,4 +12,8 @@ class ApprovalsConfig(AppConfig):
         registry.at_run_end.append(import_string("approvals.decide.withdraw"))
         registry.at_run_end.append(import_string("approvals.undoing.begin"))
         registry.undone_steps.append(import_string("approvals.undoing.undone_steps"))
+        registry.needed_runs.append(import_string("approvals.effects_of.needed_runs"))
+        registry.act_names.append(import_string("approvals.effects_of.act_names"))
+        registry.sent_by.append(import_string("approvals.effects_of.sent_by"))
+        registry.undoing_of.append(import_string("approvals.effects_of.undoing_of"))
         registry.taken_up.append(import_string("approvals.undoing.take_up_again"))

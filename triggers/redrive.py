@@ -90,23 +90,12 @@ def check_names(run: Run, send_again: Sequence[str]) -> None:
     kin = kin_of(run)
     known = {
         *Step.objects.filter(run__in=kin).values_list("name", flat=True),
-        *kin.values_list("acts__name", flat=True),
+        *(name for names in registry.act_names for name in names(kin)),
     }
     known.update(DeadLetter.objects.filter(run__in=kin).values_list("step", flat=True))  # one that failed has no row
     unknown = [name for name in send_again if name not in known]
     if unknown:
         raise NotValid(f"run {run.pk} has no step “{'”, “'.join(unknown)}”", field="send_again", steps=unknown)
-
-
-def sent_by(run: Run) -> list[dict[str, Any]]:
-    """`{name, action, title, unclear}` of every act of this run, and of the runs it repeats, whose effect happened, or
-    may have; and of what was to undo one, and may have."""
-    happened = Q(acts__action__status="delivered") | Q(acts__action__keeps_key=True)
-    acts = kin_of(run).filter(happened, acts__action__gave_key_up=False).order_by("acts__action")
-    fields = ("acts__name", "acts__action", "acts__action__title", "acts__action__keeps_key")
-    undoing = run.actions.filter(keeps_key=True, gave_key_up=False).exclude(compensates=None).order_by("pk")
-    found = [*acts.values_list(*fields).distinct(), *undoing.values_list("step", "pk", "title", "keeps_key")]
-    return [dict(zip(("name", "action", "title", "unclear"), row, strict=True)) for row in found]
 
 
 def again(old: Run, *, by: "User | None", send_again: Sequence[str] = (), data: Any = UNCHANGED) -> Run:

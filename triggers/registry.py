@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ from django.conf import settings
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
     from triggers.models import DeadLetter, Run
 
 Function = Callable[[Any], Any]  # of one triggers.durable.Durable, which stands above this module
@@ -48,6 +50,10 @@ HANDLERS: dict[str, Handler] = {}
 BROKEN: dict[str, BrokenFile] = {}
 at_run_end: list[Callable[["Run"], None]] = []  # called inside the transaction that ends a run
 undone_steps: list[Callable[["Run"], set[str]]] = []  # names of steps whose memory is of no use: their effect is undone
+needed_runs: list[Callable[[], "QuerySet[Run]"]] = []  # runs that ended, whose memory is of use all the same
+act_names: list[Callable[["QuerySet[Run]"], Iterable[str]]] = []  # of what these runs did, or wanted to
+sent_by: list[Callable[["Run"], list[dict[str, Any]]]] = []  # effects of a run: {name, action, title, unclear}
+undoing_of: list[Callable[["Run"], dict[str, Any] | None]] = []  # what a run's page shows of it; None: nothing
 taken_up: list[Callable[["DeadLetter", Sequence[str]], "Run | None"]] = []  # who can go on with a letter in his own way
 
 

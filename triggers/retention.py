@@ -13,7 +13,7 @@ from django.db import models, transaction
 from django.db.models import Exists, F, OuterRef, Q
 
 from project.lib import clock
-from triggers import blobs
+from triggers import blobs, registry
 from triggers.endings import ALARM
 from triggers.models import (
     Bulk,
@@ -40,7 +40,6 @@ BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 REFUSALS_FOR = timedelta(days=7)
 REFUSALS_A_SOURCE = 200  # the newest that are kept
 CREDENTIALS_FOR = timedelta(hours=24)  # sealed headers, kept for a re-check
-UNRESOLVED = ("awaiting", "approved", "delivering", "unknown")  # actions: somebody may still need what they came from
 
 Tell = Callable[[str, int], None]
 Rows = Iterator["models.QuerySet[Any]"]
@@ -144,11 +143,11 @@ def old_runs(now: datetime) -> Rows:
 def free_events(rows: "models.QuerySet[Event]") -> "models.QuerySet[Event]":
     """Those nobody needs any more: matched, not pinned, no run or letter of theirs is open, no job will take them."""
     own, gathered = Run.objects.filter(event=OuterRef("pk")), Run.objects.filter(gathered__event=OuterRef("pk"))
-    unsettled = Q(acts__action__status__in=UNRESOLVED) | Q(actions__status__in=UNRESOLVED)
     letters = DeadLetter.objects.open()
     held = (
         *(runs.live() for runs in (own, gathered)),
-        *(runs.filter(unsettled) for runs in (own, gathered)),
+        *(needed().filter(event=OuterRef("pk")) for needed in registry.needed_runs),
+        *(needed().filter(gathered__event=OuterRef("pk")) for needed in registry.needed_runs),
         letters.filter(event=OuterRef("pk")),
         letters.filter(run__event=OuterRef("pk")),
         BulkItem.objects.to_come().filter(ref=OuterRef("pk"), job__verb="run_again"),
@@ -158,12 +157,13 @@ def free_events(rows: "models.QuerySet[Event]") -> "models.QuerySet[Event]":
 
 
 def free_runs(rows: "models.QuerySet[Run]") -> "models.QuerySet[Run]":
-    """Ended ones without an open letter or an unsettled action, whose event nobody pinned."""
-    actions = Q(acts__action__status__in=UNRESOLVED) | Q(actions__status__in=UNRESOLVED)
-    needed = Run.objects.filter(actions, pk=OuterRef("pk"))
-    letters = DeadLetter.objects.open().filter(run=OuterRef("pk"))
-    pins = Pin.objects.filter(event=OuterRef("event"))
-    return rows.filter(~Exists(needed), ~Exists(letters), ~Exists(pins), status__in=ENDED)
+    """Ended ones without an open letter that nobody needs any more, whose event nobody pinned."""
+    held = (
+        *(needed().filter(pk=OuterRef("pk")) for needed in registry.needed_runs),
+        DeadLetter.objects.open().filter(run=OuterRef("pk")),
+        Pin.objects.filter(event=OuterRef("event")),
+    )
+    return rows.filter(*(~Exists(holders) for holders in held), status__in=ENDED)
 
 
 def empty_events(now: datetime) -> int:

@@ -12,7 +12,7 @@ from project.lib.jsontext import difference, is_same, pretty
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
-from triggers import redrive
+from triggers import redrive, registry
 from triggers.models import Audit, DeadLetter, Run
 from triggers.models.dead_letter import DeadLetterQuerySet
 from triggers.views.steps import SMALL
@@ -68,7 +68,8 @@ def choices_of(run: Run | None) -> dict[str, Any]:
     if run is None:
         return {"kept": [], "sent": []}
     steps = list(run.steps.filter(status="done").order_by("seq").values_list("name", "kind"))
-    return {"kept": [name for name, kind in steps if kind not in SMALL], "sent": redrive.sent_by(run)}
+    sent = [effect for effects in registry.sent_by for effect in effects(run)]
+    return {"kept": [name for name, kind in steps if kind not in SMALL], "sent": sent}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

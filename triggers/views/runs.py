@@ -26,7 +26,6 @@ from triggers.views.timeline import timeline
 
 FILTERS = ("handler", "trigger", "status", "event", "since", "until")
 MOST_HISTORY = 50
-UNDOING = {"under_way": ("due", "asked"), "undone": ("undone",), "kept": ("kept",)}
 MOST_STEPS = 500  # rows of a timeline, lines of a log: the newest
 LIST_LEAVES_OUT = ("result_json", "data_json", "event__raw", "event__data_json", "event__headers", "event__credentials")
 
@@ -83,7 +82,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "waiting": waited(facts.waits, facts.now),
         "many_steps": found.remembered >= history.MANY_STEPS and history.MOST_STEPS,
         "edit": edit_of(found),
-        "undoing": undoing_of(found),
+        "undoing": next((told for ask in registry.undoing_of if (told := ask(found))), None),
         **TABS[tab](request, facts),
     }
     return render(request, "triggers/run.html", context)
@@ -120,13 +119,6 @@ def why_of(run: Run) -> str:
     letters = DeadLetter.objects.filter(Q(run__in=kin) | Q(redriven_as__in=kin)).values_list("pk", flat=True)
     deeds = Audit.objects.about([f"deadletter/{pk}" for pk in letters]).filter(verb="redrive")
     return next((str(deed.detail.get("reason", "")) for deed in deeds if deed.detail.get("as_run") == run.pk), "")
-
-
-def undoing_of(run: Run) -> dict[str, Any] | None:
-    """What of its effects is undone, or about to be; None when nothing is."""
-    rows = list(run.compensations.for_pages())
-    told = {word: sum(row.status in statuses for row in rows) for word, statuses in UNDOING.items()}
-    return {"rows": rows, **told} if rows else None
 
 
 def timeline_tab(request: HttpRequest, facts: Facts) -> dict[str, Any]:

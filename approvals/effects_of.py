@@ -1,0 +1,42 @@
+"""What the machine asks about the effects of its runs, without knowing an action."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from approvals.models import Act
+from approvals.models.action import Status
+from approvals.models.compensation import UNDER_WAY, Owed
+from triggers import redrive
+from triggers.models import Run
+
+UNSETTLED = (Status.AWAITING, Status.APPROVED, Status.DELIVERING, Status.UNKNOWN)
+UNDOING = {"under_way": UNDER_WAY, "undone": (Owed.UNDONE,), "kept": (Owed.KEPT,)}
+
+
+def needed_runs() -> QuerySet[Run]:
+    """Runs with an action that is not settled: somebody may still need what it came from."""
+    return Run.objects.filter(Q(acts__action__status__in=UNSETTLED) | Q(actions__status__in=UNSETTLED))
+
+
+def act_names(runs: QuerySet[Run]) -> Iterable[str]:
+    return Act.objects.filter(run__in=runs).values_list("name", flat=True)
+
+
+def sent_by(run: Run) -> list[dict[str, Any]]:
+    """`{name, action, title, unclear}` of every act of this run, and of the runs it repeats, whose effect happened, or
+    may have; and of what was to undo one, and may have."""
+    happened = Q(acts__action__status=Status.DELIVERED) | Q(acts__action__keeps_key=True)
+    acts = redrive.kin_of(run).filter(happened, acts__action__gave_key_up=False).order_by("acts__action")
+    fields = ("acts__name", "acts__action", "acts__action__title", "acts__action__keeps_key")
+    undoing = run.actions.filter(keeps_key=True, gave_key_up=False).exclude(compensates=None).order_by("pk")
+    found = [*acts.values_list(*fields).distinct(), *undoing.values_list("step", "pk", "title", "keeps_key")]
+    return [dict(zip(("name", "action", "title", "unclear"), row, strict=True)) for row in found]
+
+
+def undoing_of(run: Run) -> dict[str, Any] | None:
+    """What of its effects is undone, or about to be; None when nothing is."""
+    rows = list(run.compensations.for_pages())
+    told = {word: sum(row.status in statuses for row in rows) for word, statuses in UNDOING.items()}
+    return {"rows": rows, **told} if rows else None
