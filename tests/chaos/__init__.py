@@ -25,9 +25,9 @@
 10  two beats, and one that dies
       chaos/test_two_desks_one_clock::test_each_slot_fires_once
 11  a yes in the instant of its expiry
-      races/test_people_and_deliveries::test_a_yes_and_the_end_of_its_time
+      races/test_one_of_two_wins::test_one_of_two_wins_and_the_other_is_told
 12  an event while its wait is registered
-      races/test_the_machine::test_an_event_that_arrives_while_its_wait_is_being_registered_is_not_lost
+      races/test_one_of_two_wins::test_one_of_two_wins_and_the_other_is_told
 13  the event comes after the timeout
       triggers/test_durable::test_a_timeout_is_remembered_although_the_event_comes_before_the_replay
 14  other code under a waiting run
@@ -57,7 +57,7 @@
 26  a worker that lives and takes nothing
       project/test_trouble::test_workers_that_are_gone_are_told_by_what_waits
 27  a cancel in the instant of completion
-      races/test_the_machine::test_cancel_and_the_last_word_of_the_handler_leave_one_end
+      races/test_one_of_two_wins::test_one_of_two_wins_and_the_other_is_told
 28  woken before it sleeps
       chaos/test_kill_loop::test_each_run_ends_once_and_each_effect_happens_once
 29  a database restored from its backup
