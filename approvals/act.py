@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
-from approvals import deliver, propose
+from approvals import deliver, propose, undoing
 from approvals.errors import (
     ActionEnded,
     Cancelled,
@@ -27,7 +27,7 @@ from triggers.errors import Permanent
 from triggers.models import Step, Wait
 
 SETTLED = "approvals.action.settled"
-UNDOING_ENDED = "approvals.action.undoing_ended"
+UNDOING_ENDED = f"approvals.action.{undoing.ENDED}"
 WAITED = {SETTLED: "settled", UNDOING_ENDED: "undone"}  # how the step of a wait is called
 LONGEST_NAME = 180
 ENDS: dict[str, type[Exception]] = {
