@@ -5,7 +5,7 @@ was taken twice and none is lost; a pause or a cancel holds from the next row on
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, models, transaction
@@ -198,11 +198,21 @@ def judge_canary(job: Bulk) -> bool:
     if job.canary_at is None:
         return True
     now = clock.now()
-    if now < job.canary_at + CANARY_FOR:
+    until = watched_until(job)
+    if until is None or now < until:
         return False
     Bulk.objects.filter(pk=job.pk, judged_at=None).update(judged_at=now)
     job.refresh_from_db()
     return True
+
+
+def watched_until(job: Bulk) -> datetime | None:
+    """When what went first has had its time, which begins with its first try; None while that is still to come."""
+    assert job.canary_at is not None
+    if job.items.to_begin().exists():
+        return None
+    began = job.items.aggregate(at=models.Max("run__started_at"))["at"] or job.canary_at
+    return max(began, job.canary_at) + CANARY_FOR
 
 
 def stop(job: Bulk, why: str) -> bool:

@@ -1,6 +1,7 @@
 """One press for many dead letters: which ones is fixed then, the first goes alone, and none is taken twice or lost."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.handlers import fresh, registered, work
 from triggers import bulk, redrive
 from triggers.durable import Durable
 from triggers.errors import AlreadyAtWork, NotValid, Permanent
-from triggers.models import Audit, Bulk, BulkItem, DeadLetter, Run
+from triggers.models import Audit, Breaker, Bulk, BulkItem, DeadLetter, Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 API = "/api/v1"
@@ -80,6 +81,36 @@ def test_the_first_goes_alone_and_is_watched_for_a_minute(far: FarSide, ann: Use
     assert (outcomes(job), state(job)) == (["started"] * 4, "done")
     assert list(DeadLetter.objects.values_list("status", flat=True)) == ["redriven"] * 4
     assert Run.objects.filter(status="succeeded", requester=ann).count() == 4
+
+
+def test_a_first_one_that_is_held_was_not_watched_yet(far: FarSide, ann: User, sign_in: Any, later: Later) -> None:
+    first, *_ = letters(2)
+    far.broken = False
+    now = clock.now()
+    held = Breaker.objects.create(handler="story", failures=5, opened=1, opened_at=now, until=now + timedelta(hours=1))
+    job = press(ann)
+    go_on(later, rounds=2)
+    later(minutes=2)
+    go_on(later)
+    assert outcomes(job) == ["started", "waiting"], "a minute in the queue says nothing"
+    page = sign_in(ann).get(f"/bulk/{job.pk}").content.decode()
+    assert f"waits for D-{first.pk}&#x27;s run to begin: held by the breaker of story" in page
+    assert ", 1 queued" in page
+    held.delete()
+    go_on(later)
+    assert outcomes(job) == ["started", "waiting"], "its minute begins with its first try"
+    later(minutes=1)
+    go_on(later)
+    assert (outcomes(job), state(job)) == (["started"] * 2, "done")
+
+
+def test_a_job_is_not_called_done_while_its_runs_are_queued(far: FarSide, ann: User, sign_in: Any) -> None:
+    letters(2)
+    job = press(ann, canary=0)
+    bulk.go_on()
+    head = sign_in(ann).get(f"/bulk/{job.pk}").content.decode().partition("<progress")[0]
+    assert state(job) == "done"
+    assert ("2 queued" in head, "Done" in head) == (True, False)
 
 
 def test_a_canary_that_dies_stops_it_and_nothing_else_is_touched(far: FarSide, ann: User, later: Later) -> None:

@@ -106,6 +106,10 @@ class BulkItemQuerySet(models.QuerySet["BulkItem"]):
         """Waiting, and their job has not ended."""
         return self.waiting().filter(job__status__in=AT_WORK)
 
+    def to_begin(self) -> "BulkItemQuerySet":
+        """Their run was started, and has not had its first try."""
+        return self.filter(status="started", run__started_at=None).exclude(run__status__in=ENDED)
+
     def left_of(self, jobs: Sequence[Bulk]) -> dict[int, int]:
         """How many rows each of these jobs has not taken."""
         rows = self.waiting().filter(job__in=jobs).values_list("job").annotate(n=Count("pk")).order_by()

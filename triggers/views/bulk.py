@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from project.lib import clock
 from project.lib.problem import Problem
 from project.lib.states import IllegalMove
 from project.people.doors import needs, who
@@ -19,6 +20,7 @@ from triggers.errors import AlreadyAtWork, NotValid
 from triggers.models import Bulk, BulkItem, Trigger
 from triggers.models.run import ENDED
 from triggers.schemas_bulk import FILTERS, OF_A_PAGE
+from triggers.views.holds import brief_of
 from triggers.views.lists import Filters, as_table, capped, listing
 
 WORDS = {  # verb -> what is done, to what, the letter before a number, the page of one, the list
@@ -194,13 +196,28 @@ def shown(job: Bulk) -> dict[str, Any]:
     """A job in words and numbers."""
     tally = job.tally
     counts = schemas_bulk.told(tally)
+    under_way = counts["started"] - sum(tally.get(end, 0) for end in ENDED)
+    queued = tally.get("queued", 0)
+    watched = job.status == "running" and job.starts_runs and job.waits_for_canary
     return {
         **words_of(job),
         "counts": counts,
         "taken": job.total - counts["left"],
-        "judged_until": job.canary_at + bulk.CANARY_FOR if job.waits_for_canary and job.canary_at else None,
-        "still_running": counts["started"] - sum(tally.get(end, 0) for end in ENDED),
+        "watched": watched,
+        "judged_until": bulk.watched_until(job) if watched else None,
+        "to_begin": held_words(job) if watched else "",
+        "under_way": ", ".join(
+            f"{count} {word}" for count, word in ((queued, "queued"), (under_way - queued, "at work")) if count
+        ),
     }
+
+
+def held_words(job: Bulk) -> str:
+    """Which of those that went first has not begun, and what holds it."""
+    item = job.items.to_begin().select_related("run__trigger", "run__event").order_by("pk").first()
+    if item is None or item.run is None:
+        return ""
+    return f"waits for {WORDS[job.verb][2]}-{item.ref}'s run to begin: {brief_of(item.run, clock.now())}"
 
 
 @require_POST

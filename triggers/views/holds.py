@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from triggers.models import Breaker, Run, Slot
+from triggers.models import Breaker, Run, Slot, Switch
 from triggers.views.now import Now
 
 MOST_SHOWN = 50  # numbers of gathered events on a run's page
@@ -15,6 +15,16 @@ def hold_of(run: Run, now: datetime) -> Now | None:
     return held_by_breaker(run) or held_by_time(run, now) or held_by_slots(run)
 
 
+def brief_of(run: Run, now: datetime) -> str:
+    """What holds it, in a few words; the switches too."""
+    if Switch.objects.holding(handler=run.handler, source=run.event.source_slug).exists():
+        return "paused"
+    if run.trigger and run.trigger.mode == "paused":
+        return "its trigger is paused"
+    hold = hold_of(run, now)
+    return hold.brief if hold else "no worker has taken it yet"
+
+
 def held_by_breaker(run: Run) -> Now | None:
     held = Breaker.objects.open().filter(handler=run.handler).exclude(probe=run.pk).first()
     if held is None:
@@ -24,7 +34,9 @@ def held_by_breaker(run: Run) -> Now | None:
         "this one starts too. Nothing is lost meanwhile."
     )
     button = "See the handler"
-    return Now("warn", "zap-off", "Held by the breaker until", said, held.until, link="handler", button=button)
+    brief = f"held by the breaker of {run.handler}"
+    lead = "Held by the breaker until"
+    return Now("warn", "zap-off", lead, said, held.until, link="handler", button=button, brief=brief)
 
 
 def held_by_time(run: Run, now: datetime) -> Now | None:
@@ -32,11 +44,12 @@ def held_by_time(run: Run, now: datetime) -> Now | None:
         return None
     if run.gather_key is not None and run.started_at is None:
         said = "It starts when no further event has come for a while, with all that came."
-        return Now("wait", "combine", "Gathers events until", said, run.due_at)
+        return Now("wait", "combine", "Gathers events until", said, run.due_at, brief="gathers events")
     if run.not_before is not None and run.started_at is None:
         rate = run.trigger.limits.get("rate_limit") if run.trigger else None
         said = f"Its trigger starts {rate['limit']} runs in {rate['period']:g} s." if rate else ""
-        return Now("wait", "gauge", "Its turn comes at", said, run.due_at, link="trigger", button="Open the trigger")
+        button, brief = "Open the trigger", "held by the rate of its trigger"
+        return Now("wait", "gauge", "Its turn comes at", said, run.due_at, link="trigger", button=button, brief=brief)
     return None
 
 
@@ -50,4 +63,5 @@ def held_by_slots(run: Run) -> Now | None:
     which = f" for “{run.slot_key}”" if run.slot_key and busy.get("key") else ""
     others = f"{at_work} runs of its trigger are" if at_work > 1 else "A run of its trigger is"
     said = f"{others} at work{which}, and no more may be. It starts when one is done."
-    return Now("wait", "layers", "Waits for a slot.", said, link="trigger", button="Open the trigger")
+    button = "Open the trigger"
+    return Now("wait", "layers", "Waits for a slot.", said, link="trigger", button=button, brief="waits for a slot")

@@ -17,3 +17,4 @@ class Now:
     button: str = ""
     action_id: int | None = None
     letter_id: int | None = None
+    brief: str = ""  # the same in a few words, for a line that says more than this
