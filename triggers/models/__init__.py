@@ -7,6 +7,7 @@ from triggers.models.bulk import Bulk, BulkItem
 from triggers.models.config import ConfigVersion, Pulse, Switch
 from triggers.models.dead_letter import DeadLetter
 from triggers.models.event import Event, Seen
+from triggers.models.pin import Pin
 from triggers.models.run import Run
 from triggers.models.slot import Gathered, Slot
 from triggers.models.source import Refusal, ScheduleFire, Source
@@ -14,7 +15,7 @@ from triggers.models.step import Step, Wait
 from triggers.models.tally import Counted, Tally
 from triggers.models.trigger import Trigger
 from triggers.models.watch import Watch, WatchedFile
-from triggers.models.words import EventWords, Pin
+from triggers.models.words import EventWords
 
 __all__ = [
     "Audit",
