@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 from django.db import connection
@@ -267,3 +268,16 @@ def test_no_question_to_the_database_holds_what_none_can_store(desk, owner, sign
         answer = browser.get(address)
     assert answer.status_code == status
     assert not [given for given in asked if r"\x00" in repr(given)]
+
+
+def test_an_event_whose_matches_started_nothing_says_what_became_of_them(operator):
+    for slug in ("aaa", "mmm", "zzz"):
+        builders.trigger("triage-issue", slug=slug)
+    told = [{"trigger": "aaa", "outcome": "not_matched"}, {"trigger": "mmm", "outcome": "dropped", "detail": "full"}]
+    event = builders.event(status="routed", outcomes=told)
+    for page in (reverse("events"), reverse("event", args=[event.pk])):
+        text = operator.get(page).content.decode()
+        shown = text.partition('<tbody id="event-rows"')[2] or text.partition('id="event-head"')[2].partition("<nav")[0]
+        assert re.search(r'class="st retry">.{0,600}?Dropped</span>', shown, re.S), page
+        assert "Routed</span>" not in shown, page
+    assert re.findall(r'<option value="(\w+)">', text) == ["mmm", "aaa", "zzz"], "the one that dropped it comes first"

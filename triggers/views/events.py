@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
+from project.templatetags.desk import LOOKS, Look
 from triggers import pinning, redrive, schemas, search
 from triggers.envelope import INNER
 from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
@@ -21,6 +22,8 @@ from triggers.views.lists import Filters, as_number, as_table, list_page, listin
 FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
 MOST_INLINE = 512 * 1024  # bytes of a payload drawn on the page; above it is a download
 MOST_DUPLICATES = 100
+LED_TO = ("gathered", "dropped", "skipped")  # outcomes of matches that started no run, the one to say first
+WANTED = ("dropped", "ignored", "skipped", "could_not_evaluate")  # outcomes a person most likely wants otherwise
 
 
 @require_safe
@@ -58,12 +61,15 @@ def source_names() -> list[str]:
     return [*Source.objects.kept().order_by("slug").values_list("slug", flat=True), *INNER]
 
 
-def story_of(event: Event) -> str:
-    """What an event led to, for the badge of its row."""
-    runs = sum(1 for outcome in event.outcomes if outcome.get("run"))
-    if event.status == "routed" and runs:
-        return f"Woke {runs} run{'' if runs == 1 else 's'}"
-    return ""
+def story_of(event: Event) -> Look | None:
+    """What an event led to, for the badge of its row; None: its status says all."""
+    if event.status != "routed":
+        return None
+    if runs := sum(1 for outcome in event.outcomes if outcome.get("run")):
+        return LOOKS["routed"]._replace(word=f"Woke {runs} run{'' if runs == 1 else 's'}")
+    told = {str(outcome.get("outcome", "")) for outcome in event.outcomes}
+    word = next((word for word in LED_TO if word in told), None)
+    return LOOKS[word]._replace(tone="retry" if word == "dropped" else LOOKS[word].tone) if word else None
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,15 @@ def other_triggers(event: Event, runs: list[Run]) -> list[Trigger]:
     """Triggers a person may start for this event: any that listens to its source."""
     rows = Trigger.objects.kept().filter(Q(source=event.source_slug) | Q(source="*"))
     started = {run.trigger_id for run in runs}
-    return sorted(rows, key=lambda row: (row.pk not in started, row.slug))
+    told = {str(outcome.get("trigger", "")): str(outcome.get("outcome", "")) for outcome in event.outcomes}
+    return sorted(rows, key=lambda row: (rank_of(told.get(row.slug, "")), row.pk not in started, row.slug))
+
+
+def rank_of(outcome: str) -> int:
+    """How likely it is that a trigger with this outcome is the one to run again; none comes last."""
+    if outcome in WANTED:
+        return WANTED.index(outcome)
+    return len(WANTED) + (1 if outcome in ("", "not_matched") else 0)
 
 
 def payload_of(event: Event) -> dict[str, Any]:
