@@ -99,7 +99,7 @@ class Run(Stateful):
         cancel=((Status.QUEUED, Status.WAITING, Status.RETRYING, Status.BLOCKED, Status.RUNNING), Status.CANCELLED),
     )
 
-    trigger = models.ForeignKey(Trigger, models.PROTECT, null=True, related_name="runs")
+    trigger = models.ForeignKey(Trigger, models.PROTECT, null=True, related_name="runs", db_index=False)
     event = models.ForeignKey(Event, models.PROTECT, related_name="runs")
     handler = models.CharField(max_length=200)
     handler_version = models.CharField(max_length=64, blank=True, default="")
@@ -172,6 +172,7 @@ class Run(Stateful):
             models.Index(fields=["status", "wake_at"], condition=Q(status="waiting"), name="runs_to_wake"),
             models.Index(fields=["rerun_of"], condition=Q(rerun_of__isnull=False), name="runs_again"),
             models.Index(fields=["finished_at"], condition=Q(finished_at__isnull=False), name="runs_by_end"),
+            models.Index(fields=["trigger", "queued_at"], name="runs_of_a_trigger"),
             models.Index(fields=["handler", "-id"], name="runs_of_a_handler"),
             models.Index(fields=["status", "-id"], name="runs_by_status"),
         ]
