@@ -98,6 +98,9 @@ def test_what_makes_no_sense_is_said_beside_its_field(
     assert answer.status_code == 422
     assert answer.context["form"].errors[field]
     assert answer.context["form"].is_limited, "the fold is open"
+    top = answer.content.decode().partition('<form class="stack')[0]
+    assert "Not saved: 1 field needs a look:" in top
+    assert f'<a href="#id_{field}">Limits · ' in top
 
 
 def opened(**fields: Any) -> Breaker:

@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests import builders
+from tests.conftest import PASSWORD
 from tests.triggers.desk import CLOSING, HOSTILE, Desk, furnish
 from triggers.models import Audit, DeadLetter, Event, Run, Step
 
@@ -70,6 +71,21 @@ def test_what_an_error_quotes_is_for_those_who_see_payloads(desk, ben, ann, sign
         text = sign_in(ben).get(page).content.decode()
         assert quoted not in text, page
         assert "KeyError" in text, page
+
+
+def test_what_was_not_saved_is_said_on_top_with_the_way_to_its_field(owner, sign_in):
+    browser = sign_in(owner)
+    browser.post("/step-up", {"password": PASSWORD, "next": "/"})
+    forms = {
+        reverse("trigger-new"): ({"slug": "No Name"}, "id_slug"),
+        reverse("source-new"): ({"kind": "webhook", "slug": "No Name"}, "id_slug"),
+        reverse("connection-new"): ({"system": "http", "slug": "No Name"}, "id_slug"),
+    }
+    for page, (fields, place) in forms.items():
+        answer = browser.post(page, fields)
+        top = answer.content.decode().partition('id="not-saved" role="alert"')[2].partition("</div>")[0]
+        assert (answer.status_code, "Not saved: " in top, f'href="#{place}"' in top) == (422, True, True), page
+        assert f'id="{place}"' in answer.content.decode(), page
 
 
 def test_pages_of_an_empty_desk_teach_the_first_step(owner, sign_in):

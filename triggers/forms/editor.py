@@ -4,7 +4,7 @@ from typing import Any
 
 from project.lib.problem import Problem
 from triggers.forms.config import ConfigForm
-from triggers.forms.fields import DeskForm
+from triggers.forms.fields import DeskForm, Wrong
 from triggers.forms.named import SourceForm
 from triggers.forms.source import KINDS, form_for
 from triggers.forms.trigger import MAKE, TriggerForm
@@ -51,6 +51,11 @@ class Editor:
     @property
     def parts(self) -> list[DeskForm]:
         return [part for part in (self.form, self.made, self.config) if part is not None]
+
+    @property
+    def wrong(self) -> list[Wrong]:
+        """What kept it from being saved; nothing was kept from it while it is only looked at."""
+        return [] if self.is_looking else [one for part in self.parts for one in part.wrong]
 
     def is_valid(self) -> bool:
         """Every part is asked, so that everything that is wrong is said at once."""

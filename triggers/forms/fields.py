@@ -1,6 +1,7 @@
 """What the forms of the desk share: lists typed one a line, JSON objects, refusals put beside their field."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -64,10 +65,28 @@ def read_json(text: str) -> Any:
         raise forms.ValidationError(refused.detail.replace("The body", "This", 1)) from refused
 
 
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A field that was refused: what it is called, and its id on the page."""
+
+    words: str
+    id: str
+
+
 class DeskForm(forms.Form):
     """A form whose widgets say how they failed, to people and to screen readers."""
 
     places: dict[str, str] = {}  # field named in a refusal -> field of this form
+    folds: dict[str, str] = {}  # field that stands in a fold of the page -> what the fold is called
+
+    @property
+    def wrong(self) -> list[Wrong]:
+        """The fields that were refused, in the order of the form."""
+        return [
+            Wrong(" · ".join(filter(None, [self.folds.get(name), str(self[name].label)])), self[name].id_for_label)
+            for name in self.fields
+            if name in self.errors
+        ]
 
     def refuse(self, problem: Problem) -> None:
         """Put a door's refusal beside the field it names."""

@@ -49,6 +49,7 @@ class LimitsForm(DeskForm):
 
     places = {f"limits.{part}.{member}": field for part, fields in PARTS.items() for field, member in fields.items()}
     places |= {f"limits.{part}": field for part, field in LEADING.items()}
+    folds = {field: "Limits" for fields in PARTS.values() for field in fields}
 
     at_once = number("Runs at a time", 10_000, "Empty: any number.")
     busy = forms.ChoiceField(label="When all of them are at work", choices=BUSY, required=False)

@@ -120,6 +120,7 @@ def source_page(
     kind = row.kind if row else form.kind
     context: dict[str, Any] = {
         "form": form,
+        "wrong": form.wrong if status == 422 else [],
         "source": row,
         "kind": kind,
         "has_door": kind in ("webhook", "cloudevents"),

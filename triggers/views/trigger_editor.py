@@ -118,6 +118,7 @@ def page(
     context: dict[str, Any] = {
         "form": editor.form,
         "config": editor.config,
+        "wrong": editor.wrong,
         "trigger": row,
         "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
         "stale": stale,
