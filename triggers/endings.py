@@ -25,6 +25,8 @@ SUBJECTS = {"run": "run", "action": "action_id", "event": "event"}  # kind of le
 
 def end(run: Run, verb: str, now: datetime, *, reason: str = "", **fields: Any) -> None:
     """Move `run` to its end inside the caller's transaction, close its waits and call the hooks."""
+    if run.started_at is None:
+        fields["not_before"] = None  # its turn is free again
     run.move(verb, finished_at=now, reason=reason, leased_until=None, wake_at=None, waiting_for="", **fields)
     Wait.objects.filter(run=run).end("cancel", now)
     for hook in registry.at_run_end:

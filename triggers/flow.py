@@ -133,9 +133,12 @@ class Gate:
         self.db.run(sql, [self.db.when(self.now), self.rule.trigger_id])
 
     def turn(self, rate: RateLimit, key: str | None) -> datetime:
-        """When a further run may start: `limit` places behind in the order of turns, a period later."""
+        """When a further run may start: `limit` places behind in the order of turns, a period later.
+
+        What has not started and never will has none."""
         sql = (
             "SELECT not_before FROM triggers_run WHERE trigger_id = %s AND rate_key = %s AND not_before IS NOT NULL "
+            "AND (started_at IS NOT NULL OR (finished_at IS NULL AND cancel_requested_at IS NULL)) "
             "ORDER BY not_before DESC LIMIT 1 OFFSET %s"
         )
         ahead = self.db.rows(sql, [self.rule.trigger_id, key, rate.limit - 1])

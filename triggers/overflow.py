@@ -8,7 +8,7 @@ from django.db.models import Q, Sum
 
 from project.lib import clock
 from project.lib.apart import each
-from triggers import endings
+from triggers import endings, rates
 from triggers.ingest import store_internal
 from triggers.limits import WhenFull
 from triggers.models import Event, Run, Tally, Trigger
@@ -64,7 +64,11 @@ def dropped(slug: str) -> int:
 def end_unwanted() -> int:
     """End the runs that were asked to go and that no worker holds; called by tick, a worker ends its own."""
     unwanted = Run.objects.filter(cancel_requested_at__isnull=False, finished_at=None).exclude(status=Status.RUNNING)
-    return each(end, unwanted.order_by("cancel_requested_at").values_list("pk", flat=True)[:ROUND])
+    found = unwanted.order_by("cancel_requested_at").values_list("pk", "trigger", "rate_key", "started_at")[:ROUND]
+    rows = list(found)
+    ended = each(end, [pk for pk, *_ in rows])
+    each(rates.move_up, {(trigger, key) for _, trigger, key, started in rows if key is not None and started is None})
+    return ended
 
 
 def end(run_id: int) -> bool:

@@ -6,6 +6,8 @@ holds the trigger's row, so that no period ever sees more starts than the limit 
 from collections import deque
 from datetime import datetime, timedelta
 
+from django.db import transaction
+
 from project.lib import clock
 from triggers.limits import Limits, RateLimit
 from triggers.models import Run, Trigger
@@ -39,6 +41,16 @@ def plan(trigger_id: int | None, key: str | None, rate: RateLimit, now: datetime
             run.not_before, run.due_at = turn, due
             moved.append(run)
     Run.objects.bulk_update(moved, ["not_before", "due_at"], batch_size=PIECE)
+
+
+def move_up(order: tuple[int, str]) -> bool:
+    """Let those that wait in this order, `(trigger, key)`, have the turns of runs that will never start."""
+    trigger_id, key = order
+    with transaction.atomic():
+        trigger = Trigger.objects.select_for_update(of=("self",), no_key=True).get(pk=trigger_id)
+        if rate := Limits.model_validate(trigger.limits).rate_limit:
+            plan(trigger_id, key, rate, clock.now())
+    return True
 
 
 def plan_anew(trigger: Trigger) -> None:

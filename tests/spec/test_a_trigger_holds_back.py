@@ -335,6 +335,25 @@ def test_a_raised_rate_lets_the_backlog_go_in_order(ring: Rings, story: list[int
     assert story == [0, 1, 2, 3]
 
 
+def test_a_run_that_will_never_start_takes_no_turn(ring: Rings, ann: User) -> None:
+    trigger(rate_limit={"limit": 1, "period": 60})
+    for number in range(10):
+        ring(number)
+    for run in runs():
+        redrive.cancel(run, by=ann)
+    ring(10)
+    assert runs()[-1].due_at <= clock.now()
+
+
+def test_those_behind_a_run_that_was_dropped_move_up(ring: Rings) -> None:
+    trigger(rate_limit={"limit": 1, "period": 60}, queue={"limit": 3, "when_full": "drop_oldest"})
+    for number in range(20):
+        ring(number)
+    dispatch.tick()
+    now = clock.now()
+    assert [round((run.due_at - now).total_seconds(), -1) for run in runs("queued")] == [0, 60, 120]
+
+
 def test_each_key_has_a_rate_of_its_own(ring: Rings, story: list[int]) -> None:
     trigger(rate_limit={"limit": 1, "period": 60, "key": "event.data.customer"})
     ring(1, "anna")
