@@ -92,7 +92,7 @@ class Gate:
             f"SELECT id FROM triggers_run WHERE trigger_id = %s AND {live} AND {of_key(busy)} ORDER BY id{self.db.lock}"
         )
         ids = [row[0] for row in self.db.rows(sql, [self.rule.trigger_id, key])]
-        if goes := ids[: len(ids) - (busy.limit - 1)]:
+        if goes := ids[: max(0, len(ids) - (busy.limit - 1))]:
             sql = (
                 f"UPDATE triggers_run SET cancel_requested_at = %s, cancel_reason = %s WHERE id IN ({marks(len(goes))})"
             )

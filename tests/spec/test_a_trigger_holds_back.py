@@ -269,6 +269,21 @@ def test_cancel_running_ends_those_that_only_waited_in_the_queue(ring: Rings, st
     assert story == [3]
 
 
+def test_cancel_running_takes_no_more_than_must_give_way(ring: Rings) -> None:
+    """Three of six were asked to go and have not gone yet: with three others at work there is room in the end."""
+    trigger(concurrency={"limit": 6, "when_busy": "cancel_running"})
+    for number in range(6):
+        ring(number)
+    assert all(claimed(run) for run in runs())
+    for number in range(6, 9):
+        ring(number)
+    for run in runs()[3:6]:
+        finish(run)
+    assert all(claimed(run) for run in runs()[6:])
+    ring(9)
+    assert [run.cancel_requested_at is not None for run in runs()] == [True] * 3 + [False] * 7
+
+
 def test_a_handler_sees_at_its_next_step_that_it_was_replaced(ring: Rings) -> None:
     def handler(run: Durable) -> None:
         if run.event.data["number"] == 1:
