@@ -6,8 +6,7 @@ effects that were refused are spared. Any success, and a try that gets as far as
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from django.db import transaction
-from django.db.models import F
+from django.db import connection, transaction
 
 from project.lib import clock
 from project.lib.apart import each
@@ -21,6 +20,10 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = timedelta(minutes=1)  # until the first try; twice as long after each that fails
 LONGEST_PAUSE = timedelta(hours=1)
+COUNT = (  # one statement: between two a success may wipe the row
+    "INSERT INTO triggers_breaker (handler, failures, opened) VALUES (%s, 1, 0) "
+    "ON CONFLICT (handler) DO UPDATE SET failures = triggers_breaker.failures + 1"
+)
 GOT_THROUGH = (Status.SUCCEEDED, Status.WAITING, Status.BLOCKED)
 
 
@@ -34,9 +37,9 @@ def gave_up(run: Run, now: datetime) -> None:
     most = most_of(run.handler)
     if not most:
         return
-    Breaker.objects.get_or_create(handler=run.handler)
-    Breaker.objects.filter(handler=run.handler).update(failures=F("failures") + 1)
-    held = Breaker.objects.get(handler=run.handler)  # the update before it holds the row
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT, [run.handler])
+    held = Breaker.objects.get(handler=run.handler)  # the statement before it holds the row
     if held.probe_id == run.pk or (held.until is None and held.failures >= most):
         open_(held, now)
 

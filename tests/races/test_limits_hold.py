@@ -13,14 +13,14 @@ from project.lib import clock
 from tests import builders
 from tests.handlers import registered, work
 from tests.races.together import together
-from triggers import claims, dispatch, endings
+from triggers import breakers, claims, dispatch, endings
 from triggers.durable import Durable
 from triggers.envelope import Arrival
 from triggers.errors import TriggerFull
 from triggers.execute import execute
 from triggers.ingest import Outcome, ingest
 from triggers.limits import read_limits
-from triggers.models import Event, Run, Slot, Source, Trigger
+from triggers.models import Breaker, Event, Run, Slot, Source, Trigger
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 ROUNDS = 15
@@ -258,3 +258,24 @@ def test_a_slot_is_freed_with_the_last_word_of_its_run_whoever_speaks_it(source:
         together(lambda: execute(outcome.runs[0]), dispatch.free_slots, lambda: execute(outcome.runs[0]))
         assert Run.objects.get(pk=outcome.runs[0]).status == "succeeded"
         assert not Slot.objects.exists()
+
+
+def test_a_breaker_that_goes_away_while_a_failure_is_counted_counts_it_anew() -> None:
+    """One run succeeded and wipes the row just when another gives up."""
+    good, bad = builders.run("story"), builders.run("story")
+    Breaker.objects.create(handler="story", failures=4)
+    wiped = threading.Event()
+
+    def success() -> None:
+        with transaction.atomic():
+            breakers.succeeded(good)
+            wiped.set()
+            until_somebody_waits()
+
+    def failure() -> None:
+        wiped.wait(20)
+        with transaction.atomic():
+            breakers.gave_up(bad, clock.now())
+
+    assert together(success, failure) == [None, None]
+    assert Breaker.objects.get().failures == 1
