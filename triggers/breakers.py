@@ -13,7 +13,7 @@ from project.lib.apart import each
 from project.lib.live import changed
 from triggers import registry
 from triggers.models import Audit, Breaker, Run
-from triggers.models.run import ENDED, Status
+from triggers.models.run import CLAIMABLE, ENDED, Status
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -79,11 +79,12 @@ def look_at(held: Breaker) -> bool:
     if held.probe_id is None:
         return choose(held)
     status = Run.objects.filter(pk=held.probe_id).values_list("status", flat=True).first()
+    is_held = status in CLAIMABLE and not Run.objects.ready(clock.now()).filter(pk=held.probe_id).exists()
     rows = Breaker.objects.filter(pk=held.pk, probe=held.probe_id)
     if status in GOT_THROUGH:
         rows.delete()
         changed("runs")
-    elif status is None or status in ENDED:  # cancelled, or its own fault: it says nothing of the others
+    elif is_held or status is None or status in ENDED:  # it may not try, or what it met says nothing of the others
         rows.update(probe=None)
     return False
 

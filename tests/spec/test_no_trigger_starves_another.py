@@ -15,7 +15,7 @@ from triggers.durable import Durable
 from triggers.errors import Permanent
 from triggers.execute import execute
 from triggers.limits import read_limits
-from triggers.models import Audit, Breaker, DeadLetter, Run, Trigger
+from triggers.models import Audit, Breaker, DeadLetter, Run, Slot, Trigger
 from triggers.turns import Served
 
 pytestmark = pytest.mark.django_db
@@ -222,6 +222,26 @@ def test_a_try_that_a_person_cancels_says_nothing(later: Callable[..., None], an
     later(seconds=61)
     dispatch.tick()
     redrive.cancel(first, by=ann)
+    dispatch.tick()
+    dispatch.tick()
+    assert Breaker.objects.get().probe == second
+
+
+@pytest.mark.parametrize("held", ["its trigger is off", "no slot is free"])
+def test_a_try_that_may_not_start_leaves_it_to_another(held: str, later: Callable[..., None]) -> None:
+    fails(5)
+    one = builders.trigger("far", slug="one", limits=read_limits({"concurrency": {"limit": 1}}))
+    first = builders.run("far", trigger=one, slot_key="")
+    second = builders.run("far", trigger=far())
+    later(seconds=61)
+    dispatch.tick()
+    assert Breaker.objects.get().probe == first
+    if held == "no slot is free":
+        until = clock.now() + timedelta(hours=1)
+        other = builders.run("far", trigger=one, status="running", leased_until=until)
+        Slot.objects.create(trigger=one, place=1, run=other, since=clock.now())
+    else:
+        Trigger.objects.filter(pk=one.pk).update(mode="paused")
     dispatch.tick()
     dispatch.tick()
     assert Breaker.objects.get().probe == second
