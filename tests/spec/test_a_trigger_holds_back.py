@@ -202,6 +202,22 @@ def test_a_slot_that_was_lost_is_found_by_tick(ring: Rings) -> None:
     assert not Slot.objects.exists()
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["the limit stays", "no limit any more"])
+def test_a_place_kept_while_waiting_is_free_once_no_wait_keeps_one(ring: Rings, kept: bool) -> None:
+    with registered("waits", waits):
+        row = builders.trigger(
+            "waits", source="shop", limits=read_limits({"concurrency": {"limit": 1, "waiting_counts": True}})
+        )
+        ring(1)
+        work()
+        dispatch.tick()
+        assert Slot.objects.exists()
+        limits = {"concurrency": {"limit": 1}} if kept else {}
+        configure.change_trigger(row, by=None, version=row.version, limits=limits)
+        dispatch.tick()
+        assert not Slot.objects.exists()
+
+
 def test_runs_queued_before_the_limit_was_set_obey_it(ring: Rings) -> None:
     row = trigger()
     ring(1)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from django.db import IntegrityError, models, transaction
-from django.db.models import Q, UniqueConstraint
+from django.db.models import UniqueConstraint
 
 from project.lib import clock
 from triggers.models.event import Event
@@ -35,8 +35,8 @@ class SlotQuerySet(models.QuerySet["Slot"]):
 
     def lost(self) -> "SlotQuerySet":
         """Taken by a run that neither works nor keeps its place while it waits."""
-        keeps = Q(trigger__limits__concurrency__waiting_counts=True, run__finished_at=None)
-        return self.exclude(run__status="running").exclude(keeps)
+        keep = Slot.objects.filter(trigger__limits__concurrency__waiting_counts=True, run__finished_at=None)
+        return self.exclude(run__status="running").exclude(pk__in=keep)  # by keys: limits may lack what is asked of
 
 
 class Slot(models.Model):
