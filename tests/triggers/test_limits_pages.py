@@ -120,7 +120,10 @@ def test_an_open_breaker_is_said_on_every_page_it_concerns(ann: User, sign_in: B
         reverse("trigger-edit", args=["triage"]),
     ):
         assert b"The breaker of triage-issue is open" in browser.get(address).content
-    assert b"Held by the breaker until" in browser.get(reverse("run", args=[run.pk])).content
+    page = browser.get(reverse("run", args=[run.pk])).content
+    assert b"Held by the breaker until" in page
+    assert b"<span>Held by the breaker of triage-issue</span>" in page, "its row of the timeline says the same"
+    assert b"Wait for a worker" not in page
 
 
 def test_an_operator_closes_it_and_a_viewer_cannot(ann: User, ben: User, sign_in: Browsers) -> None:
@@ -148,8 +151,10 @@ def test_a_run_says_what_it_waits_for(ann: User, sign_in: Browsers) -> None:
         page: bytes = browser.get(reverse("run", args=[run.pk])).content
         return page.decode()
 
-    assert "Gathers events until" in said(gather_key="", due_at=soon)
-    assert "Its turn comes at" in said(rate_key="", not_before=soon, due_at=soon)
+    gathers, slowed = said(gather_key="", due_at=soon), said(rate_key="", not_before=soon, due_at=soon)
+    assert ("Gathers events until" in gathers, "<span>Gathers events</span>" in gathers) == (True, True)
+    assert "Its turn comes at" in slowed
+    assert "<span>Held by the rate of its trigger</span>" in slowed
     working = builders.run(trigger=trigger, slot_key="anna", status="running", leased_until=soon)
     Slot.objects.create(trigger=trigger, key="anna", place=1, run=working, since=clock.now())
     assert "A run of its trigger is at work for “anna”" in said(slot_key="anna")

@@ -58,6 +58,20 @@ def test_a_blocked_run_shows_both_inputs_and_its_three_choices(
     assert "currency when" not in shown, "that argument is the same"
 
 
+def test_a_blocked_run_tells_what_was_done_from_what_only_began(page: Callable[..., str]) -> None:
+    error = {"type": "Blocked", "message": "The code ended", "traceback": "", "orphans": ["look", "call the runbook"]}
+    run = builders.run(status="blocked", error=error)
+    builders.step(run, 1, name="look")
+    builders.step(run, 2, name="call the runbook", kind="act", status="started", result_json=None, finished_at=None)
+    shown = page(run, "?step=call+the+runbook")
+    head = " ".join(shown.partition("Done and not asked for so far")[2].split())
+    assert (
+        head.index("look") < head.index("Begun, not ended, and not asked for so far") < head.index("call the runbook")
+    )
+    assert "It has begun and not ended: its run is blocked." in shown
+    assert "its worker is gone" not in shown
+
+
 def test_a_viewer_sees_which_step_differs_but_no_argument(
     ben: User, sign_in: Callable[[User], Client], later: Callable[..., None]
 ) -> None:

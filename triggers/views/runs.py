@@ -20,7 +20,7 @@ from triggers.models.run import CLAIMABLE, Status
 from triggers.unblock import unblock
 from triggers.views.holds import MOST_SHOWN, hold_of
 from triggers.views.lists import Filters, as_table, list_page, listing
-from triggers.views.steps import SMALL, chosen_of, log_of, rows_of
+from triggers.views.steps import SMALL, chosen_of, log_of, orphans_of, rows_of
 from triggers.views.story import Facts, now_of, summary, waited
 from triggers.views.timeline import timeline
 
@@ -82,6 +82,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "waiting": waited(facts.waits, facts.now),
         "many_steps": found.remembered >= history.MANY_STEPS and history.MOST_STEPS,
         "edit": edit_of(found),
+        "orphans": orphans_of(found),
         "undoing": next((told for ask in registry.undoing_of if (told := ask(found))), None),
         **TABS[tab](request, facts),
     }

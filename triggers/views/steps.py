@@ -45,7 +45,17 @@ def queue_row(facts: Facts) -> Row:
     waits = end - run.queued_at
     status = "done" if run.started_at else ("cancelled" if run.has_ended else "queued")
     bar = Bar("queue", run.queued_at, max(end, run.queued_at), "In the queue")
-    return Row("Wait for a worker", status, [bar], kind="queue", took=waits)
+    return Row(queue_words(facts), status, [bar], kind="queue", took=waits)
+
+
+def queue_words(facts: Facts) -> str:
+    """What it waits for before its first try, as the box on top says it; or did, where its row tells."""
+    run = facts.run
+    if run.started_at is None and facts.paused is not None:
+        return "Paused"
+    if run.started_at is None and facts.hold is not None and facts.hold.brief:
+        return facts.hold.brief[0].upper() + facts.hold.brief[1:]
+    return "Wait for a worker"
 
 
 def step_row(step: Step, waits: Sequence[Wait], facts: Facts) -> Row:
@@ -73,7 +83,9 @@ def status_of(step: Step, waits: Sequence[Wait], facts: Facts) -> str:
         return step.status
     if any(wait.status == "pending" for wait in waits):
         return "awaiting" if facts.waits_for_person else "waiting"
-    return "started" if facts.run.status == Status.RUNNING else "cancelled" if facts.run.has_ended else "queued"
+    if facts.run.status in (Status.RUNNING, Status.BLOCKED):
+        return "started" if facts.run.status == Status.RUNNING else "blocked"
+    return "cancelled" if facts.run.has_ended else "queued"
 
 
 def wait_bar(wait: Wait, facts: Facts) -> Bar:
@@ -129,6 +141,17 @@ def ending_row(facts: Facts, last: datetime, busy: bool) -> Row | None:
         note = str((run.error or {}).get("type", ""))
         return Row(step or "Failed", "failed", [bar], note=note, took=None, is_problem=True)
     return None
+
+
+def orphans_of(run: Run) -> list[tuple[str, list[str]]]:
+    """What a blocked run remembers and its code has not asked for, by how far it came."""
+    names: list[str] = (run.error or {}).get("orphans", [])
+    begun = set(run.steps.filter(name__in=names, status="started").values_list("name", flat=True)) if names else set()
+    told = [
+        ("Done", [name for name in names if name not in begun]),
+        ("Begun, not ended,", [name for name in names if name in begun]),
+    ]
+    return [(words, some) for words, some in told if some]
 
 
 @dataclass(frozen=True, slots=True)
