@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Count, F, OuterRef, Subquery
+from django.db.models import Count, F, Max, OuterRef, Q, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.html import format_html
@@ -79,9 +79,11 @@ def letters_open(*, payloads: bool) -> Need | None:
     count = letters.count()
     if not count:
         return None
-    cause = letters.values("error_type", "message").annotate(n=Count("id")).order_by("-n", "error_type").first()
-    words = f"{cause['n']} × {cause['error_type']}" if cause else ""
-    words += f": {cause['message'][:80]}" if cause and payloads else ""
+    causes = letters.values("fingerprint").annotate(n=Count("id"), newest=Max("id")).order_by("-n", "fingerprint")
+    biggest, others = causes[0], causes.count() - 1
+    one = DeadLetter.objects.get(pk=biggest["newest"])
+    words = f"{biggest['n']} × {one.error_type}" + (f": {one.message[:80]}" if payloads else "")
+    words += f", and {others} more cause{'s' * (others > 1)}" if others else ""
     return Need("fail", "skull", "dead-letters", f"{count} dead letter{'s' * (count > 1)}", words, "Open")
 
 
@@ -127,7 +129,14 @@ def health(now: datetime) -> dict[str, Any]:
     """Queue and tick in numbers people can judge."""
     due = Run.objects.due(now)
     oldest = due.order_by("due_at").values_list("due_at", flat=True).first()
-    return {"queue": due.count(), "oldest": now - oldest if oldest else None, "tick": Pulse.age("tick")}
+    counted = due.aggregate(all=Count("pk"), queued=Count("pk", filter=Q(status="queued")))
+    held = Run.objects.filter(status="queued").count() - counted["queued"]
+    return {
+        "due": counted["all"],
+        "held": max(held, 0),
+        "oldest": now - oldest if oldest else None,
+        "tick": Pulse.age("tick"),
+    }
 
 
 def first_minutes() -> dict[str, Any] | None:

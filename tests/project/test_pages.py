@@ -234,3 +234,18 @@ def test_a_test_delivery_whose_secret_is_lost_is_said(ann, sign_in):
     answer = sign_in(ann).post(reverse("send-test"), follow=True)
     assert "The test delivery did not arrive: A stored secret" in answer.content.decode()
     assert not Audit.objects.filter(verb="send test").exists()
+
+
+def test_home_names_the_biggest_cause_of_dead_letters_and_how_many_others_there_are(ann, sign_in):
+    for mark, kind, number in (("a", "KeyError", 1), ("b", "Timeout", 3)):
+        for one in range(number):
+            told = {"fingerprint": mark * 16, "error_type": kind, "message": f"customer {one}"}
+            DeadLetter.objects.create(kind="run", run=builders.run(), first_at=clock.now(), last_at=clock.now(), **told)
+    assert "3 × Timeout: customer 2, and 1 more cause<" in sign_in(ann).get("/").content.decode()
+
+
+def test_home_tells_runs_that_are_due_from_those_that_are_held(ann, sign_in):
+    builders.run()
+    for _ in range(2):
+        builders.run(trigger=builders.trigger(mode="paused"))
+    assert "Queue: 1 due, 2 held" in sign_in(ann).get("/").content.decode()
