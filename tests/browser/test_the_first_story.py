@@ -72,3 +72,11 @@ def test_what_gave_up_is_found_and_run_again_from_the_browser(shop, opens):
     home.goto(f"/dead-letters/{letter}")
     home.get_by_role("button", name="Run again", exact=True).first.click()
     shop.until(lambda: shop.count("triggers_run") == runs + 1)
+
+
+@pytest.mark.parametrize("page", ["/events", "/runs", "/dead-letters"])
+def test_the_fields_of_a_filter_bar_stand_on_one_line(opens, page):
+    tab = opens("owner", page)
+    tops = tab.locator(".filters > .field").evaluate_all("fields => fields.map(one => one.getBoundingClientRect().top)")
+    assert len(tops) > 1
+    assert len({round(top) for top in tops}) == 1, tops
