@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
@@ -18,6 +19,9 @@ from approvals.wish import Undo, Wish, version_of
 from project.lib import clock, crypto, spans
 from triggers.durable import Durable
 from triggers.models import Audit, Run
+
+if TYPE_CHECKING:
+    from project.people.models import User
 
 BUDGET = 30  # low actions an hour of one handler and kind; above it they wait for a person
 ENOUGH = 3  # rejections of one key within a day
@@ -101,7 +105,7 @@ def from_holder(run: Run, step: str, wish: Wish, holder: Action, now: datetime) 
         raise BeingUndone(holder.pk)
     same_place = holder.origin_run == run.origin_id and holder.step == step
     if step in run.send_again and holder.is_settled:
-        check_may_repeat(run, holder)
+        check_may_repeat(run.requester, holder)
         Action.objects.filter(pk=holder.pk).update(gave_key_up=True)
         Audit.write("send once more", holder, by=run.requester, run=run.pk)
         return None
@@ -115,11 +119,10 @@ def from_holder(run: Run, step: str, wish: Wish, holder: Action, now: datetime) 
     raise KeyTaken(f"the key {holder.key!r} names A-{holder.pk} ({holder.status}) with other arguments")
 
 
-def check_may_repeat(run: Run, holder: Action) -> None:
+def check_may_repeat(person: User | None, holder: Action) -> None:
     """On high a second effect is asked for by somebody who may review and did not ask for the first."""
     if holder.tier != Tier.HIGH:
         return
-    person = run.requester
     if person is None or holder.asked_by(person) or not policy.may_review(person, policy.asked_of(holder)):
         raise KeyTaken(f"A-{holder.pk} is high: only a reviewer who did not ask for it may have it sent again")
 
@@ -154,14 +157,21 @@ def stand(run: Run, step: str, action: Action) -> Act:
 
 
 def insert(
-    run: Run, step: str, wish: Wish, key: str, now: datetime, *, ruling: Verdict, compensates: Action | None = None
+    run: Run,
+    step: str,
+    wish: Wish,
+    key: str,
+    now: datetime,
+    *,
+    ruling: Verdict,
+    compensates: Action | None = None,
+    asked_by: int | None = None,
 ) -> Action:
     before = Action.objects.filter(kind=wish.kind.name, connection=wish.connection, key=key)
     refuse_nagging(before, key, now)
-    text, digest = wish.freeze()
     hold = take_back_for(wish.kind, ruling.tier)
     expires_at = now + (min(wish.expires, timedelta(seconds=ruling.expires)) if ruling.expires else wish.expires)
-    people = requesters.chain(run, four_eyes=ruling.four_eyes)
+    people = requesters.chain(run, four_eyes=ruling.four_eyes, asked_by=asked_by)
     waits = ruling.tier.waits
     action = Action.objects.create(
         kind=wish.kind.name,
@@ -169,13 +179,8 @@ def insert(
         **policy.written(ruling),
         status=Status.AWAITING if waits or ruling.denied_by else Status.APPROVED,
         title=wish.kind.headline(wish.typed),
-        canonical=text,
         sealed_arguments=crypto.seal(wish.hidden),
-        digest=digest,
-        proposal_digest=digest,
-        connection=wish.connection,
-        connection_version=version_of(wish.connection),
-        proposal_connection_version=version_of(wish.connection),
+        **frozen(wish),
         reason=wish.reason,
         evidence=wish.evidence,
         reversible=wish.kind.reversible,
@@ -195,11 +200,25 @@ def insert(
         not_before=None if waits else now + hold,
         execute_by=None if waits else expires_at,
     )
-    Audit.write("propose", action, by=run.requester, tier=action.tier, digest=digest, policy=ruling.version)
+    Audit.write("propose", action, by=run.requester, tier=action.tier, digest=action.digest, policy=ruling.version)
     if ruling.denied_by:
         forbid(action, ruling.denied_by, now)
     show(action)
     return action
+
+
+def frozen(wish: Wish) -> dict[str, Any]:
+    """What people are shown, and nothing else may be delivered."""
+    text, digest = wish.freeze()
+    version = version_of(wish.connection)
+    return {
+        "canonical": text,
+        "digest": digest,
+        "proposal_digest": digest,
+        "connection": wish.connection,
+        "connection_version": version,
+        "proposal_connection_version": version,
+    }
 
 
 def refuse_nagging(before: QuerySet[Action], key: str, now: datetime) -> None:

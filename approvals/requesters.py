@@ -3,12 +3,13 @@
 from triggers.models import Run
 
 
-def chain(run: Run, *, four_eyes: bool) -> list[int]:
+def chain(run: Run, *, four_eyes: bool, asked_by: int | None = None) -> list[int]:
     """Ids of the people behind `run`: who rang, ran it again, edited or cancelled it (what is undone then was asked for
-    by that); with `four_eyes` also who owns its trigger and who changed it since the trigger's last run.
+    by that), and who asked for this besides; with `four_eyes` also who owns its trigger and who changed it since the
+    trigger's last run.
 
     Nearest first."""
-    people = [*(row.requester_id for row in ancestry(run)), run.event.requester_id, who_ended(run)]
+    people = [asked_by, *(row.requester_id for row in ancestry(run)), run.event.requester_id, who_ended(run)]
     if four_eyes and run.trigger is not None:
         people.append(run.trigger.owner_id)
         if changed_since_last_run(run):

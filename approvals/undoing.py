@@ -6,6 +6,7 @@ effect whose outcome is not known is settled first. What was undone gives its ke
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from django.db import IntegrityError, transaction
 
@@ -24,6 +25,9 @@ from project.lib.retrying import retried
 from triggers.errors import NotValid, Permanent
 from triggers.models import Audit, DeadLetter, Run
 from triggers.models.run import Status as RunStatus
+
+if TYPE_CHECKING:
+    from project.people.models import User
 
 NOT_UNDONE = "NotUndone"  # the class under which a letter says it
 ROUND = 50  # runs a round of tick
@@ -136,7 +140,8 @@ def proposed(owed: Compensation, effect: Action, now: datetime, wish: Wish, ruli
     try:
         with transaction.atomic():
             step, key = step_of(owed), wish.key or ""
-            action = propose.insert(owed.run, step, wish, key, now, ruling=ruling, compensates=effect)
+            by = owed.asked_by_id
+            action = propose.insert(owed.run, step, wish, key, now, ruling=ruling, compensates=effect, asked_by=by)
     except IntegrityError:
         return False
     Audit.write("undo", effect, run=owed.run_id, as_action=action.pk)
@@ -209,10 +214,11 @@ def undone_steps(run: Run) -> set[str]:
     return set(gone.values_list("act__name", flat=True))
 
 
-def take_up_again(letter: DeadLetter, send_again: Sequence[str]) -> Run | None:
+def take_up_again(letter: DeadLetter, send_again: Sequence[str], by: "User | None") -> Run | None:
     """A letter of what could not be undone: it is owed once more, and its run, which has ended, is returned.
 
-    None: the letter is about something else. Raises NotValid."""
+    `by` has asked for it then, like everybody who runs something again. None: the letter is about something else.
+    Raises NotValid, and KeyTaken when it may have been undone and `by` may not have that done twice."""
     action = Action.objects.filter(pk=letter.action_id).first() if letter.action_id is not None else None
     about_undoing = action is not None and (action.compensates_id or letter.error_type == NOT_UNDONE)
     if action is None or not about_undoing or letter.status != "open":
@@ -227,6 +233,7 @@ def take_up_again(letter: DeadLetter, send_again: Sequence[str]) -> Run | None:
     if doer is not None and doer.is_settled:
         if doer.step not in send_again:
             raise NotValid(f"A-{doer.pk} may have undone it all the same. Tick “send again” to ask anew.")
+        propose.check_may_repeat(by, doer)
         Action.objects.filter(pk=doer.pk).update(gave_key_up=True)
-    kept.move("owe_again", why="")
+    kept.move("owe_again", why="", asked_by=by)
     return kept.run

@@ -206,7 +206,7 @@ def redrive(
         if not old.has_ended:
             raise NotEnded(status=old.status, run=old.pk)
         check_names(old, send_again)
-        taken = taken_up(letter, send_again)
+        taken = taken_up(letter, send_again, by)
         new = taken or again(old, by=by, send_again=send_again, data=data)
         edited = data is not UNCHANGED
         if taken is None and from_ == "failed_step":
@@ -238,9 +238,9 @@ def match_again(letter: DeadLetter, *, by: "User | None", data: Any, reason: str
         changed("events", id=event.pk)
 
 
-def taken_up(letter: DeadLetter, send_again: Sequence[str]) -> Run | None:
+def taken_up(letter: DeadLetter, send_again: Sequence[str], by: "User | None") -> Run | None:
     """The run that goes on with what this letter is about in a way of its own, without a new run."""
-    return next((run for take in registry.taken_up if (run := take(letter, send_again))), None)
+    return next((run for take in registry.taken_up if (run := take(letter, send_again, by))), None)
 
 
 def dismiss(letter: DeadLetter, *, by: "User | None", reason: str) -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
+    from project.people.models import User
     from triggers.models import DeadLetter, Run
 
 Function = Callable[[Any], Any]  # of one triggers.durable.Durable, which stands above this module
@@ -54,7 +55,8 @@ needed_runs: list[Callable[[], "QuerySet[Run]"]] = []  # runs that ended, whose 
 act_names: list[Callable[["QuerySet[Run]"], Iterable[str]]] = []  # of what these runs did, or wanted to
 sent_by: list[Callable[["Run"], list[dict[str, Any]]]] = []  # effects of a run: {name, action, title, unclear}
 undoing_of: list[Callable[["Run"], dict[str, Any] | None]] = []  # what a run's page shows of it; None: nothing
-taken_up: list[Callable[["DeadLetter", Sequence[str]], "Run | None"]] = []  # who can go on with a letter in his own way
+# who can go on with a letter, which a person runs again, in his own way
+taken_up: list[Callable[["DeadLetter", Sequence[str], "User | None"], "Run | None"]] = []
 
 
 class DuplicateHandler(Exception):

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -62,6 +63,9 @@ class Compensation(Stateful):
     sealed_wish = models.TextField(blank=True, default="")  # of what to propose; empty until a callable was asked
     status = models.CharField(max_length=8, choices=Owed, default=Owed.NOTED)
     why = models.TextField(blank=True, default="")
+    asked_by = models.ForeignKey(  # who ran the letter of its failure again, and so asked for it
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
+    )
 
     objects = CompensationQuerySet.as_manager()
 

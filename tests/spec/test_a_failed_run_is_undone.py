@@ -8,12 +8,13 @@ from django.db import IntegrityError, transaction
 
 from approvals import decide, deliver, undoing
 from approvals.act import Rejected, act, ask
-from approvals.errors import NotSent, OutcomeUnknown, Refused
+from approvals.errors import KeyTaken, NotSent, OutcomeUnknown, Refused, SelfApproval
 from approvals.models import Action, Compensation, Connection
 from approvals.outcomes import Outcome, record
 from approvals.tiers import Tier
 from project.lib import clock
 from tests import builders
+from tests.conftest import person
 from tests.handlers import work
 from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, say, serving, settle
 from triggers import redrive
@@ -211,6 +212,37 @@ class TestItsOwnAction:
         redrive.redrive(letter, by=owner, send_again=["undo hotel"])
         rounds()
         assert owed() == {"flight": "undone", "hotel": "undone"}
+
+    def test_whoever_has_it_asked_for_again_has_asked_for_it(self, story, ann, ben):
+        run = start("sleep")
+        changed_kind(tier=Tier.MEDIUM)
+        redrive.cancel(run, by=None)
+        rounds()
+        story.faults = [Refused("422")]
+        for item in ("hotel", "flight"):
+            say(Action.objects.get(compensates__key=item), ben)
+            rounds()
+        redrive.redrive(DeadLetter.objects.get(), by=ann)
+        rounds()
+        again = Action.objects.get(compensates__key="hotel", status="awaiting")
+        assert again.requester_chain == [ann.pk]
+        with pytest.raises(SelfApproval):
+            say(again, ann)
+
+    def test_on_high_only_a_reviewer_has_it_done_what_may_be_twice(self, story, owner, ann):
+        run = start("sleep")
+        changed_kind(safety="unsafe", tier=Tier.LOW)
+        story.faults = [OutcomeUnknown("timeout")]
+        redrive.cancel(run, by=None)
+        rounds()
+        undo = Action.objects.get(compensates__key="hotel")
+        decide.settle_unknown(undo, by=ann, status="failed", note="nobody knows")
+        rounds()
+        Action.objects.filter(pk=undo.pk).update(tier="high")
+        operator = person("otto", "viewer", "operator")
+        with pytest.raises(KeyTaken, match="only a reviewer"):
+            redrive.redrive(DeadLetter.objects.get(), by=operator, send_again=["undo hotel"])
+        assert DeadLetter.objects.get().status == "open"
 
     def test_one_that_cannot_even_be_asked_for_says_so(self, story, connection, owner):
         run = start("sleep")
