@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from django.db import IntegrityError, models, transaction
-from django.db.models import UniqueConstraint
+from django.db.models import Exists, OuterRef, UniqueConstraint
 
 from project.lib import clock
 from triggers.models.event import Event
@@ -36,7 +36,8 @@ class SlotQuerySet(models.QuerySet["Slot"]):
     def lost(self) -> "SlotQuerySet":
         """Taken by a run that neither works nor keeps its place while it waits."""
         keep = Slot.objects.filter(trigger__limits__concurrency__waiting_counts=True, run__finished_at=None)
-        return self.exclude(run__status="running").exclude(pk__in=keep)  # by keys: limits may lack what is asked of
+        working = Slot.objects.filter(pk=OuterRef("pk"), run__status="running")  # each by its key: SQLite walks no runs
+        return self.filter(~Exists(working)).exclude(pk__in=keep)  # by keys: limits may lack what is asked of
 
 
 class Slot(models.Model):
