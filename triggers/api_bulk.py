@@ -4,14 +4,11 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
-from pydantic import ValidationError
 
-from project.lib.faults import first_fault
 from project.lib.pages import Page, listing
 from project.lib.schema import NotFound
 from project.people.auth import caller
 from triggers import bulk, schemas_bulk
-from triggers.errors import NotValid
 from triggers.models import Bulk, Trigger
 from triggers.schemas_bulk import BulkIn, BulkOut, ItemFilters, ItemOut, Look
 
@@ -24,13 +21,7 @@ def press(request: HttpRequest, response: HttpResponse, body: BulkIn) -> Any:
     who = caller(request)
     who.need("operate")
     texts = body.filter
-    try:
-        rows = schemas_bulk.rows_of(body.verb, texts, payloads=who.may("payloads"))
-    except ValidationError as error:
-        place, said = first_fault(error)
-        raise NotValid(f"filter.{place}: {said}", field="filter") from error
-    except ValueError as error:
-        raise NotValid(str(error), field="filter") from error
+    rows = schemas_bulk.rows_of(body.verb, texts, payloads=who.may("payloads"))
     triggers = Trigger.objects.named(body.triggers)
     if body.dry_run:
         return Status(200, bulk.look(body.verb, rows, triggers=max(1, len(triggers)), upto=body.upto))

@@ -3,12 +3,14 @@
 from typing import Any, ClassVar, Literal, get_origin
 
 from ninja import Schema
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
+from project.lib.faults import first_fault
 from project.lib.pages import Filters
 from project.lib.schema import Moment
 from project.lib.text import is_storable
 from triggers import bulk, schemas, search
+from triggers.errors import NotValid
 from triggers.models import Bulk, BulkItem, DeadLetter, Event, Run
 from triggers.schemas import Slug, Strict
 
@@ -75,8 +77,14 @@ def one(name: str, values: list[str]) -> str:
 
 
 def rows_of(verb: str, texts: dict[str, list[str]], *, payloads: bool) -> Any:
-    """The rows that `texts` finds. Raises ValueError in words."""
-    filters = asked(verb, texts)
+    """The rows that `texts` finds. Raises NotValid, naming what of the filter makes no sense."""
+    try:
+        filters = asked(verb, texts)
+    except ValidationError as error:
+        place, said = first_fault(error)
+        raise NotValid(f"filter.{place}: {said}", field="filter") from error
+    except ValueError as error:
+        raise NotValid(str(error), field="filter") from error
     rows = filters.narrow(ROWS[verb].objects.all())
     question = getattr(filters, "q", "")
     return rows.filter(search.matching(question, payloads=payloads)) if question else rows

@@ -6,10 +6,8 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from pydantic import ValidationError
 
 from project import health
-from project.lib.faults import first_fault
 from project.lib.problem import Problem
 from project.lib.progress import Progress
 from triggers import bulk, schemas_bulk
@@ -40,8 +38,6 @@ def run(command: BaseCommand, verb: str, texts: dict[str, list[str]], slugs: lis
             tell(command, bulk.look(verb, rows, triggers=max(1, len(triggers))))
             return
         job = bulk.press(verb, rows, by=None, filter=texts, triggers=triggers, **given)
-    except ValidationError as error:
-        raise CommandError(": ".join(first_fault(error))) from error
     except Problem as refused:
         raise CommandError(refused.detail) from refused
     command.stdout.write(f"B-{job.pk}  {settings.BASE_URL}/bulk/{job.pk}")

@@ -372,6 +372,9 @@ def test_a_filter_that_was_not_read_whole_starts_nothing(far: FarSide, ann: User
     letters(1)
     browser = sign_in(ann)
     assert browser.get("/bulk/new?verb=redrive&statu=open").status_code == 400
+    assert browser.get(f"/bulk/new?verb=run_again&q={'long' * 100}").status_code == 400
+    assert browser.post("/bulk", {"verb": "run_again", "q": "long" * 100}).status_code == 302
+    assert not Bulk.objects.exists()
     answer = browser.post("/bulk", {"verb": "redrive", "kind": "nothing", "canary": 0}, follow=True)
     assert not Bulk.objects.exists()
     assert "Nothing was started" in answer.content.decode()

@@ -84,7 +84,11 @@ def new(request: HttpRequest) -> HttpResponse:
     """What a press would do, counted; nothing is done."""
     wish = wish_of(request.GET)
     deed, noun, letter, page, back = WORDS[wish.verb]
-    rows = schemas_bulk.rows_of(wish.verb, wish.texts, payloads=can(request.user, "payloads"))
+    try:
+        rows = schemas_bulk.rows_of(wish.verb, wish.texts, payloads=can(request.user, "payloads"))
+    except NotValid as refused:
+        wish.notes.append(refused.detail)
+        rows = schemas_bulk.ROWS[wish.verb].objects.none()
     seen = bulk.look(wish.verb, rows, upto=wish.upto)
     triggers = Trigger.objects.kept().order_by("slug") if wish.verb == "run_again" else ()
     context = {
