@@ -35,7 +35,7 @@ def test_a_stage_that_fails_stops_no_other_one(stage: str, fault: Exception, mon
         raise fault
 
     monkeypatch.setattr(fire, "fire_due", lambda: done.append("fire") or 3)
-    monkeypatch.setattr(deliver, "tick", lambda: done.append("deliver"))
+    monkeypatch.setattr(deliver, "deliver_due", lambda: done.append("deliver") or 0)
     monkeypatch.setattr(dispatch, stage, broken)
     desk.tick()
     assert done == ["fire", "deliver"]
@@ -96,7 +96,7 @@ def test_an_error_nobody_foresaw_stops_no_stage_either_and_is_raised_in_the_end(
 
     done: list[str] = []
     monkeypatch.setattr(dispatch, "reclaim_lost", broken)
-    monkeypatch.setattr(deliver, "tick", lambda: done.append("deliver"))
+    monkeypatch.setattr(deliver, "deliver_due", lambda: done.append("deliver") or 0)
     with pytest.raises(TypeError, match="a fault of the desk itself"):
         desk.tick()
     assert done == ["deliver"]
@@ -110,7 +110,7 @@ def test_a_process_that_is_told_to_end_begins_no_further_stage(monkeypatch: pyte
 
     done: list[str] = []
     monkeypatch.setattr(dispatch, "reclaim_lost", told_to_end)
-    monkeypatch.setattr(deliver, "tick", lambda: done.append("deliver"))
+    monkeypatch.setattr(deliver, "deliver_due", lambda: done.append("deliver") or 0)
     with pytest.raises(SystemExit):
         desk.tick()
     assert done == []
@@ -137,7 +137,8 @@ def test_an_undoing_that_takes_all_its_time_leaves_the_deliveries_theirs(
         return 0
 
     monkeypatch.setattr(undoing, "tick", slow)
-    action = builders.action(by=ann, status="approved", not_before=clock.now())
+    now = clock.now()
+    action = builders.action(by=ann, status="approved", not_before=now, execute_by=now + timedelta(hours=1))
     later(seconds=1)
     assert desk.tick().done["delivered"] == 1
     assert Action.objects.get(pk=action.pk).status != "approved"
