@@ -42,6 +42,7 @@ class Lifecycle(RuleBasedStateMachine):
     def ask(self, tier: str, needed: int) -> None:
         clock.shift = timedelta(0)
         self.block = transaction.atomic()  # each walk in a transaction of its own
+        self.block._from_testcase = True  # no part of the story: `durable` overlooks it like the one around a test
         self.block.__enter__()
         self.ann = person("ann", *roles.ROLES)
         self.ben = person("ben", *roles.ROLES)
