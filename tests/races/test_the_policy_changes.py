@@ -96,7 +96,11 @@ def test_a_verdict_of_before_is_computed_again_once_the_gate_is_held(shop, ben, 
 
     def knock() -> None:
         try:
-            heard.append(say(action, ben) if door == "decide" else deliver.deliver(action.pk))
+            if door == "decide":
+                say(action, ben)
+            else:
+                deliver.deliver(action.pk)
+            heard.append(now_of(action).status)
         except AlreadyDecided as refusal:
             heard.append(refusal.facts["status"])
         finally:
