@@ -27,6 +27,7 @@ PASSWORD = "a long enough password"
 DESKS = ("processes", "browser")  # marks of tests that start whole desks, which would starve each other
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist asks for the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A file stays in one process, and so do all desks of one mark, which begin first: they wait more than they work.
 
