@@ -36,8 +36,8 @@ step "$bin/ruff" check .
 step "$bin/mypy"
 step "$bin/lint-imports"
 step "$bin/python" manage.py makemigrations --check --dry-run
-# Several processes, since many tests wait more than they work; tests/conftest.py says which tests stay together.
-together="-n ${TEST_PROCESSES:-3} --dist loadgroup --no-loadscope-reorder"
+# A file stays in one process, so that a desk or a browser is started once for it; many tests wait more than they work.
+together="-n ${TEST_PROCESSES:-3} --dist loadfile"
 # shellcheck disable=SC2086  # a list of options
 step "$bin/python" -m tests.postgres -m pytest -q $together tests/spec tests/races tests/plans tests/contract/test_lists.py tests/triggers/test_fire.py
 # shellcheck disable=SC2086

@@ -24,18 +24,8 @@ from triggers.bucket import BUCKETS
 PASSWORD = "a long enough password"
 
 
-DESKS = ("processes", "browser")  # marks of tests that start whole desks, which would starve each other
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist asks for the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A file stays in one process, and so do all desks of one mark, which begin first: they wait more than they work.
-
-    Races need two real connections: they run in the PostgreSQL pass of `make test`, not in the other one."""
-    for item in items:
-        mark = next((mark for mark in DESKS if item.get_closest_marker(mark)), None)
-        item.add_marker(pytest.mark.xdist_group(mark or str(item.path)))
-    items.sort(key=lambda item: not any(item.get_closest_marker(mark) for mark in DESKS))
+    """Races need two real connections: they run in the PostgreSQL pass of `make test`, not in this one."""
     if connection.vendor == "postgresql":
         return
     chosen = [item for item in items if not item.get_closest_marker("postgres")]
