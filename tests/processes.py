@@ -84,7 +84,7 @@ class Desk:
             self.until(self.is_ready, seconds=START)
         return self
 
-    def stop(self, seconds: float = 15) -> float:
+    def stop(self, seconds: float = 50) -> float:
         """SIGTERM as a service manager would; returns how long the end took."""
         assert self.process
         began = time.monotonic()

@@ -95,7 +95,7 @@ def test_stopping_gives_runs_back_and_leaves_nothing_behind(steady: Desk) -> Non
     steady.until(lambda: done(steady, 3) == ["one", "two"], seconds=60)
     began = steady.stop()
 
-    assert began <= 10
+    assert began <= 50
     assert steady.process
     assert steady.process.returncode == 0
     assert steady.pids() == []
