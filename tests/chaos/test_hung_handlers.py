@@ -1,7 +1,6 @@
 """A handler that never comes back is ended at its deadline, counted and named, however it hangs (case WK-05)."""
 
 import json
-import os
 import subprocess
 import sys
 
