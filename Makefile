@@ -45,7 +45,7 @@ bench: setup-dev
 	@$(BIN)/python -m bench $(ARGS)
 
 chaos: setup-dev
-	@NIGHTDESK_CHAOS_ROUNDS=10 NIGHTDESK_KILLS=200 NIGHTDESK_CHAOS_SECONDS=1200 $(BIN)/python -m pytest tests/chaos -v --timeout 3600 $(ARGS)
+	@NIGHTDESK_CHAOS_ROUNDS=10 NIGHTDESK_CHAOS_SECONDS=1200 $(BIN)/python -m pytest tests/chaos -v --timeout 3600 $(ARGS)
 	@NIGHTDESK_EXAMPLES=300 NIGHTDESK_STEPS=60 $(BIN)/python -m pytest tests/model -v --timeout 3600 $(ARGS)
 	@NIGHTDESK_RACES=2000 $(BIN)/python -m tests.postgres -m pytest tests/races -v --timeout 3600 $(ARGS)
 

@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from tests.chaos.load import TRIGGER, sign
-from tests.chaos.test_workers_are_lost import ended
 from tests.processes import ROOT, START, Desk, desk
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
@@ -103,7 +102,6 @@ def alone(shop: Desk, code: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, env=shop.env, capture_output=True, text=True, timeout=START, check=False)
 
 
-@pytest.mark.skipif("'NIGHTDESK_KILLS' not in os.environ", reason="long: a part of `make chaos`")
 def test_a_pool_ends_each_of_them_three_times_and_goes_on_working(shop: Desk) -> None:
     shop.handlers(HANGS)
     shop.start("--workers", "4")
@@ -124,3 +122,7 @@ def ring(shop: Desk, secret: str, *orders: int) -> None:
         headers, body = sign(secret, order)
         answer = httpx.post(f"{shop.url}/hooks/generic", content=body, headers=headers, timeout=30, trust_env=False)
         assert answer.status_code == 202
+
+
+def ended(shop: Desk) -> int:
+    return shop.count("triggers_run", "handler = 'take-order' AND finished_at IS NOT NULL")

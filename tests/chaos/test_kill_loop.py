@@ -1,7 +1,6 @@
 """SIGKILL at the named places, and to whatever lives, under load: each run ends once, each effect happens once.
 
-The figures of a round are printed, with its seed. NIGHTDESK_KILLS makes it long, NIGHTDESK_CHAOS_SECONDS makes it last
-(`make chaos`).
+The figures of a round are printed, with its seed. NIGHTDESK_CHAOS_SECONDS makes it last (`make chaos`).
 """
 
 import os
@@ -17,9 +16,9 @@ from tests.chaos.striking import Plan
 from tests.processes import NAMES, Desk, desk
 from tests.recorder import Recorder
 
-KILLS = int(os.environ.get("NIGHTDESK_KILLS", "60"))  # at least, on each database
+KILLS = 200  # at least, on each database
 SECONDS = float(os.environ.get("NIGHTDESK_CHAOS_SECONDS", "0"))
-MAIN_KILLS = 6  # of web, worker, desk, beat, listen and Valkey themselves, in turn, within a round of KILLS
+MAIN_KILLS = 12  # of web, worker, desk, beat, listen and Valkey themselves, in turn, within a round of KILLS
 BACKLOG = 40  # runs that are not done; with more, the caller waits
 REFUSALS = {"sqlite": ("locked",), "postgres": ("serialization", "deadlock", "away")}
 LIVE = "status NOT IN ('succeeded', 'dead', 'cancelled')"
