@@ -9,7 +9,8 @@ from django.db.models.fields.json import KT
 from kombu.exceptions import OperationalError
 
 from project.lib.failpoints import failpoint
-from triggers.models.trigger import DEFAULT_LIMITS, Trigger
+from triggers.limits import Limits
+from triggers.models import Trigger
 
 SILENCE = 5.0  # seconds without bells after one failed: the broker is down, tick repeats what was lost
 BACKSTOP = 60  # seconds Celery waits beyond the longest timeout before it kills a child itself
@@ -51,6 +52,6 @@ def backstop() -> float:
     """Seconds after which Celery itself ends a message: beyond the longest timeout of any trigger."""
     if time.monotonic() - Belfry.limit_read_at > FRESH:
         own = [value for value in Trigger.objects.armed().values_list(KT("limits__timeout"), flat=True) if value]
-        Belfry.limit = max([float(DEFAULT_LIMITS["timeout"]), *map(float, own)]) + BACKSTOP  # type: ignore[arg-type]
+        Belfry.limit = max([Limits().timeout, *map(float, own)]) + BACKSTOP
         Belfry.limit_read_at = time.monotonic()
     return Belfry.limit

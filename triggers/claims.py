@@ -6,16 +6,15 @@ from project.lib import clock
 from project.lib.retrying import retried
 from triggers import rates
 from triggers.keys import value_of
-from triggers.limits import Concurrency, Limits, RateLimit
+from triggers.limits import Concurrency, RateLimit
 from triggers.models import Run, Slot, Trigger
 from triggers.viewing import event_view
 
 
 def claim(run: Run, *, owner: str) -> bool:
     """Take the lease of `run`; False when another worker was first, nothing is due, or no slot or turn is free."""
-    limits = Limits.model_validate(run.trigger.limits) if run.trigger else Limits()
-    busy = limits.concurrency
-    rate = limits.rate_limit if run.rate_key is not None and run.started_at is None else None
+    busy = run.flow.concurrency
+    rate = run.flow.rate_limit if run.rate_key is not None and run.started_at is None else None
     if busy and run.slot_key is None:
         name_slot(run, busy.key)
     return take(run, busy, rate, owner=owner)

@@ -32,9 +32,9 @@ from triggers.errors import (
 from triggers.failures import describe, place_of
 from triggers.heartbeat import Heartbeat
 from triggers.journal import Journal
+from triggers.limits import Retries
 from triggers.models import Run, Step
 from triggers.models.run import CLAIMABLE, MAX_CRASHES
-from triggers.models.trigger import DEFAULT_LIMITS
 from triggers.results import to_json
 from triggers.stopping import is_told_to_stop
 
@@ -54,12 +54,11 @@ def execute(run_id: int) -> bool:
         return False
     failpoint("after_claim")
     changed("runs", id=run.pk)
-    timeout = run.trigger.timeout if run.trigger else float(DEFAULT_LIMITS["timeout"])  # type: ignore[arg-type]
     journal = Journal(run)
     with (
         logs.about(run=run.pk, event_id=run.event_id),
         spans.span(f"run {run.handler}", of=run.event, run=run.pk, attempt=run.attempt, fence=run.fence) as span,
-        Heartbeat(run, timeout=timeout, overdue=overdue, note=journal.note),
+        Heartbeat(run, timeout=run.flow.timeout, overdue=overdue, note=journal.note),
     ):
         work(Durable(run, journal))
         span.set_attribute("nightdesk.status", run.status)
@@ -144,25 +143,24 @@ def block(run: Run, signal: Blocked) -> None:
 def fail(durable: Durable, error: BaseException) -> None:
     """Another try after a back-off, or the dead letters."""
     run, story, place = durable.row, describe(error), place_of(error)
-    limits: dict[str, Any] = run.trigger.retries if run.trigger else DEFAULT_LIMITS["retries"]  # type: ignore[assignment]
+    retries = run.flow.retries
     step = made_storable(durable.current_step)
     permanent = isinstance(error, Permanent)
-    if permanent or run.attempt > limits["max"]:
+    if permanent or run.attempt > retries.max:
         logger.error("%s gave up after attempt %d", run, run.attempt, exc_info=error)
         facts: dict[str, Any] = {"error": story, "place": place, "step": step, "permanent": permanent}
         record(durable, lambda now: endings.bury(run, now, **facts))
         return
-    wait = error.after if isinstance(error, Retry) else pause(run.attempt, limits)
+    wait = error.after if isinstance(error, Retry) else pause(run.attempt, retries)
     logger.warning("%s failed: %s; attempt %d follows", run, type(error).__name__, run.attempt + 1)
     following = run.attempt + 1  # said here, since the move is written again when its commit fails
     record(durable, lambda now: retry(run, now, wait, story, attempt=following))
 
 
-def pause(attempt: int, limits: dict[str, Any]) -> timedelta:
-    shape = {"base": limits["base"], "factor": limits["factor"], "longest": limits["max_delay"]}
-    if limits.get("jitter") == "none":
-        return timedelta(seconds=min(shape["longest"], shape["base"] * shape["factor"] ** (attempt - 1)))
-    return backoff.full_jitter(attempt, **shape)
+def pause(attempt: int, retries: Retries) -> timedelta:
+    if retries.jitter == "none":
+        return timedelta(seconds=min(retries.max_delay, retries.base * retries.factor ** (attempt - 1)))
+    return backoff.full_jitter(attempt, base=retries.base, factor=retries.factor, longest=retries.max_delay)
 
 
 def retry(run: Run, now: datetime, wait: timedelta, story: dict[str, Any], *, attempt: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -17,6 +18,12 @@ WhenBusy = Literal["queue", "queue_one", "skip", "cancel_running"]
 WhenFull = Literal["drop_newest", "drop_oldest", "block"]
 
 
+@lru_cache(maxsize=1024)
+def stored_key(key: str) -> str:
+    """The expression as it is stored; cut and checked once, for limits are read at every claim."""
+    return compile_filter(key)["text"] if key.strip() else ""
+
+
 class Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -30,7 +37,7 @@ class Keyed(Part):
     @classmethod
     def _compiles(cls, text: str) -> str:
         try:
-            return compile_filter(text)["text"] if text.strip() else ""
+            return stored_key(text)
         except BadFilter as refused:
             raise ValueError(refused.detail) from refused
 

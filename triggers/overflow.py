@@ -33,8 +33,9 @@ def tell(trigger: Trigger) -> bool:
         quiet = Event.objects.filter(source_slug="/nightdesk", type=FULL, subject=subject)
         if quiet.filter(received_at__gt=clock.now() - endings.QUIET).exists():
             return False
-        queue = trigger.limits.get("queue") or {}
-        data = {"trigger": trigger.slug, "limit": queue.get("limit"), "when_full": queue.get("when_full")}
+        queue = trigger.flow.queue
+        limit, when_full = (queue.limit, queue.when_full) if queue else (None, None)
+        data = {"trigger": trigger.slug, "limit": limit, "when_full": when_full}
         link = {"link": f"/triggers/{trigger.slug}"}
         store_internal(source="/nightdesk", type=FULL, subject=subject, data=data | link, severity="warning")
     return True
@@ -44,7 +45,7 @@ def health_of(trigger: Trigger) -> dict[str, Any]:
     """`{queue_size, max_size, utilization, dropped, processed}`; counts stop at 10,000, no limit is None."""
     rows = trigger.runs.all()
     queued = rows.filter(status__one_of=CLAIMABLE, cancel_requested_at=None)[:MOST_COUNTED].count()
-    most = (trigger.limits.get("queue") or {}).get("limit")
+    most = trigger.flow.queue.limit if trigger.flow.queue else None
     return {
         "queue_size": queued,
         "max_size": most,

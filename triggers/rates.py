@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from project.lib import clock
-from triggers.limits import Limits, RateLimit
+from triggers.limits import RateLimit
 from triggers.models import Run, Trigger
 from triggers.models.run import RunQuerySet, Status
 
@@ -48,7 +48,7 @@ def move_up(order: tuple[int, str]) -> bool:
     trigger_id, key = order
     with transaction.atomic():
         trigger = Trigger.objects.select_for_update(of=("self",), no_key=True).get(pk=trigger_id)
-        if rate := Limits.model_validate(trigger.limits).rate_limit:
+        if rate := trigger.flow.rate_limit:
             plan(trigger_id, key, rate, clock.now())
     return True
 
@@ -57,7 +57,7 @@ def plan_anew(trigger: Trigger) -> None:
     """After a change of the limits: what waits follows the new rate, or starts now when there is none any more.
 
     The caller holds the trigger's row."""
-    now, rate = clock.now(), Limits.model_validate(trigger.limits).rate_limit
+    now, rate = clock.now(), trigger.flow.rate_limit
     if rate is None:
         freed = expected(trigger.pk, not_before__isnull=False)
         freed.filter(gather_key=None).update(due_at=now, not_before=None, rate_key=None)

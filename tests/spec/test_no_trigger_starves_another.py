@@ -40,7 +40,7 @@ def queue(trigger: Trigger, count: int, **fields: Any) -> list[Run]:
 
 
 def key_of(trigger: Trigger) -> str | None:
-    return "" if trigger.concurrency else None
+    return "" if trigger.flow.concurrency else None
 
 
 def order(count: int) -> list[str]:

@@ -10,9 +10,10 @@ from triggers.forms import limits
 from triggers.forms.fields import MONO, ObjectField, ShortNameField
 from triggers.forms.limits import LimitsForm
 from triggers.forms.source import KINDS
+from triggers.limits import Limits
 from triggers.models import Source, Trigger
-from triggers.models.trigger import DEFAULT_LIMITS
 
+USUAL = Limits()
 MAKE = "new:"  # before the kind of a source that is made with the trigger
 INSIDE = {"/approvals": "what people decided", "/nightdesk": "what the desk says of itself"}
 
@@ -96,8 +97,8 @@ class TriggerForm(LimitsForm):
 
     def limits(self) -> dict[str, Any]:
         """What is said here, and what is stored of the retries."""
-        before = dict(self.trigger.limits) if self.trigger else {}
-        retries = {**DEFAULT_LIMITS["retries"], **before.get("retries", {}), "max": self.cleaned_data["retries"]}  # type: ignore[dict-item]
+        before = self.trigger.flow if self.trigger else USUAL
+        retries = before.retries.model_copy(update={"max": self.cleaned_data["retries"]}).model_dump()
         lifted = {"concurrency": None} if self.trigger else {}  # a new one has what its source is given from the start
         return {"timeout": self.cleaned_data["timeout"], "retries": retries, **lifted, **self.flow()}
 
@@ -105,8 +106,8 @@ class TriggerForm(LimitsForm):
 NEW = {
     **limits.NEW,
     "type_pattern": "**",
-    "timeout": DEFAULT_LIMITS["timeout"],
-    "retries": 3,
+    "timeout": limits.plain(USUAL.timeout),
+    "retries": USUAL.retries.max,
     "mode": "live",
     "priority": 5,
 }
@@ -118,8 +119,8 @@ def of_trigger(trigger: Trigger) -> dict[str, Any]:
     return {
         **{name: getattr(trigger, name) for name in plain},
         **limits.of_limits(trigger.limits),
-        "timeout": limits.plain(trigger.timeout),
-        "retries": trigger.retries["max"],
+        "timeout": limits.plain(trigger.flow.timeout),
+        "retries": trigger.flow.retries.max,
     }
 
 

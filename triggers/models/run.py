@@ -14,6 +14,7 @@ from django.db.models.lookups import LessThan
 
 from project.lib import literal  # noqa: F401 -- the lookup `one_of`
 from project.lib.states import Moves, Stateful
+from triggers.limits import Limits
 from triggers.models.breaker import Breaker
 from triggers.models.config import Switch
 from triggers.models.event import Event
@@ -224,5 +225,10 @@ class Run(Stateful):
 
     @property
     def keeps_slot(self) -> bool:
-        busy = self.trigger.limits.get("concurrency") if self.trigger else None
-        return bool(busy and busy.get("waiting_counts"))
+        busy = self.flow.concurrency
+        return bool(busy and busy.waiting_counts)
+
+    @property
+    def flow(self) -> Limits:
+        """What its trigger asks of it; the usual values for a run that has none."""
+        return self.trigger.flow if self.trigger else Limits()

@@ -12,13 +12,12 @@ from django.db.models.lookups import GreaterThanOrEqual
 
 from project.lib import clock
 from triggers.errors import NotValid
+from triggers.limits import Limits
 from triggers.models.audit import Audit
 from triggers.models.config import ConfigVersion
 
 if TYPE_CHECKING:
     from project.people.models import User
-
-DEFAULT_LIMITS = {"timeout": 300, "retries": {"max": 3, "base": 1, "factor": 2, "max_delay": 3600, "jitter": "full"}}
 
 
 class TriggerQuerySet(models.QuerySet["Trigger"]):
@@ -82,19 +81,9 @@ class Trigger(models.Model):
         return self.slug
 
     @property
-    def timeout(self) -> float:
-        """Seconds one attempt of a run may take."""
-        return float(self.limits.get("timeout", DEFAULT_LIMITS["timeout"]))
-
-    @property
-    def retries(self) -> dict[str, Any]:
-        return {**DEFAULT_LIMITS["retries"], **self.limits.get("retries", {})}  # type: ignore[dict-item]
-
-    @property
-    def concurrency(self) -> dict[str, Any] | None:
-        """How many of its runs may work at a time, and by which key; None: any number."""
-        busy: dict[str, Any] | None = self.limits.get("concurrency")
-        return busy
+    def flow(self) -> Limits:
+        """Its `limits`, with the usual value of whatever they do not say."""
+        return Limits.model_validate(self.limits)
 
     def change(self, *, by: "User | None", verb: str = "change", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""

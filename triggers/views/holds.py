@@ -46,21 +46,21 @@ def held_by_time(run: Run, now: datetime) -> Now | None:
         said = "It starts when no further event has come for a while, with all that came."
         return Now("wait", "combine", "Gathers events until", said, run.due_at, brief="gathers events")
     if run.not_before is not None and run.started_at is None:
-        rate = run.trigger.limits.get("rate_limit") if run.trigger else None
-        said = f"Its trigger starts {rate['limit']} runs in {rate['period']:g} s." if rate else ""
+        rate = run.flow.rate_limit
+        said = f"Its trigger starts {rate.limit} runs in {rate.period:g} s." if rate else ""
         button, brief = "Open the trigger", "held by the rate of its trigger"
         return Now("wait", "gauge", "Its turn comes at", said, run.due_at, link="trigger", button=button, brief=brief)
     return None
 
 
 def held_by_slots(run: Run) -> Now | None:
-    busy = run.trigger.concurrency if run.trigger else None
+    busy = run.flow.concurrency
     if busy is None:
         return None
     at_work = Slot.objects.filter(trigger=run.trigger_id, key=run.slot_key or "").exclude(run=run).count()
-    if at_work < busy["limit"]:
+    if at_work < busy.limit:
         return None
-    which = f" for “{run.slot_key}”" if run.slot_key and busy.get("key") else ""
+    which = f" for “{run.slot_key}”" if run.slot_key and busy.key else ""
     others = f"{at_work} runs of its trigger are" if at_work > 1 else "A run of its trigger is"
     said = f"{others} at work{which}, and no more may be. It starts when one is done."
     button = "Open the trigger"

@@ -148,7 +148,7 @@ def waiting_for_action(action: Any) -> Now:
 
 def retrying(facts: Facts) -> Now:
     run = facts.run
-    most = run.trigger.retries["max"] + 1 if run.trigger else 4
+    most = run.flow.retries.max + 1
     said = f"Try {run.attempt - 1} of {most} failed: {error_of(facts)}"[:400]
     return Now("warn", "rotate-ccw", "Will try again by itself.", said, until=run.due_at)
 
