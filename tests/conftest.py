@@ -13,11 +13,12 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from approvals.models import Connection
 from project import valkey as server
 from project.lib import clock
 from project.people import roles
 from project.people.models import ApiToken, User
-from tests import postgres
+from tests import builders, postgres
 from triggers import refusals, routing, tallies
 from triggers.bucket import BUCKETS
 
@@ -66,6 +67,12 @@ def eve(db: None) -> User:
 @pytest.fixture
 def owner(db: None) -> User:
     return person("owner", *roles.ROLES)
+
+
+@pytest.fixture(name="connection")
+def connection_to_the_shop(db: None) -> Connection:
+    """A way out to a far side that `tests.nodding.serving` plays."""
+    return builders.connection("shop", practice=False)
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """The round of the machine: whatever a lost message would have done, asked of the rows again."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
+from django.db import transaction
 from django.db.models import Q
 
 from project.lib import clock
@@ -112,10 +113,16 @@ def ring_due() -> int:
         due = due.exclude(reason="handler_missing")
     Place.rounds += 1
     ids = turns.fair_share(due, now, BELLS)
-    if not ids:
-        return 0
-    Run.objects.filter(pk__in=ids).update(rung_at=now)
-    return bells.ring(ids)
+    return bells.ring(note_rung(ids, now)) if ids else 0
+
+
+def note_rung(ids: list[int], now: datetime) -> list[int]:
+    """Those of `ids` that nobody holds at the moment: waiting for the others could end in a circle with a door."""
+    with transaction.atomic():
+        held = Run.objects.select_for_update(skip_locked=True, no_key=True).filter(pk__in=ids)
+        free = set(held.values_list("pk", flat=True))
+        Run.objects.filter(pk__in=free).update(rung_at=now)
+    return [run_id for run_id in ids if run_id in free]
 
 
 def next_due(skip: int = 0) -> int | None:

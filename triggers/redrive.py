@@ -200,13 +200,16 @@ def redrive(
         raise NotValid("No run asked for this action, so there is none to start again; propose the action anew.")
     with transaction.atomic():
         old = hold(letter.run_id)
-        letter = DeadLetter.objects.select_for_update(of=("self",), no_key=True).get(pk=letter.pk)
+        letter = DeadLetter.objects.get(pk=letter.pk)
         if letter.run_id != old.pk:
             raise AlreadySettled(status="redriven")  # and failed again: this is another failure by now
+        if letter.status != "open":
+            raise AlreadySettled(status=letter.status)
         if not old.has_ended:
             raise NotEnded(status=old.status, run=old.pk)
         check_names(old, send_again)
-        taken = taken_up(letter, send_again, by)
+        taken = taken_up(letter, send_again, by)  # holds an action, and that comes before its letter, as everywhere
+        letter = DeadLetter.objects.select_for_update(of=("self",), no_key=True).get(pk=letter.pk)
         new = taken or again(old, by=by, send_again=send_again, data=data)
         edited = data is not UNCHANGED
         if taken is None and from_ == "failed_step":

@@ -7,26 +7,22 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from approvals import deliver, outcomes, propose, undoing
+from approvals import decide, deliver, outcomes, propose, undoing
 from approvals.act import act
 from approvals.models import Action, Attempt, Compensation, Connection
 from approvals.outcomes import Outcome
 from project.lib import clock, gate
+from project.people.models import User
 from tests import builders
 from tests.handlers import work
 from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, serving, settle
 from tests.races.together import together
 from triggers import redrive
 from triggers.execute import execute
-from triggers.models import Event, Run, Switch
+from triggers.models import DeadLetter, Event, Run, Switch
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 ROUNDS = 12
-
-
-@pytest.fixture
-def connection(db: None) -> Connection:
-    return builders.connection("shop", practice=False)
 
 
 @pytest.fixture
@@ -167,3 +163,24 @@ def test_a_late_truth_and_the_round_that_would_undo_nothing(shop: Shop) -> None:
             settle()
         assert Compensation.objects.get(run=run).status == "undone"
         assert undone(shop, f"f{number}") == 1
+
+
+def test_a_late_truth_about_an_undoing_and_whoever_has_it_asked_for_again(shop: Shop, owner: User) -> None:
+    """Both hold the action before its letter, so neither waits for the other in a circle."""
+    changed_kind(safety="unsafe")
+    for number in range(ROUNDS):
+        redrive.cancel(start(f"w{number}"), by=None)
+        undoing.tick()
+        undo = Action.objects.get(compensates__key=f"w{number}")
+        attempt = deliver.start(undo.pk, 0)
+        assert attempt is not None
+        outcomes.record(attempt, Outcome("unknown", error={"type": "Timeout", "message": "no answer"}))
+        decide.settle_unknown(now_of(undo), by=owner, status="failed", note="nobody knows")
+        undoing.tick()
+        letter = DeadLetter.objects.get(action_id=undo.pk)
+        together(
+            lambda: outcomes.record(attempt, Outcome("delivered", {"cups": 1})),
+            lambda: redrive.redrive(letter, by=owner, send_again=["undo flight"]),
+        )
+        assert now_of(undo).status == "delivered"
+        assert DeadLetter.objects.get(pk=letter.pk).status != "open"

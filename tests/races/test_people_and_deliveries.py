@@ -29,11 +29,6 @@ ROUNDS = 15
 
 
 @pytest.fixture
-def connection(db: None) -> Connection:
-    return builders.connection("shop", practice=False)
-
-
-@pytest.fixture
 def shop(connection: Connection) -> Iterator[Shop]:
     with serving() as shop, handling(order):
         yield shop

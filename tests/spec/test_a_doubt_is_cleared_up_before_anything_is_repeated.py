@@ -28,11 +28,6 @@ from triggers.models import DeadLetter, Run
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def connection(db: None) -> Connection:
-    return builders.connection("shop", practice=False)
-
-
 @contextmanager
 def shop_of(safety: str, **more: Any) -> Iterator[Shop]:
     def order(run: Any) -> Any:

@@ -25,11 +25,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def connection(db: None) -> Connection:
-    return builders.connection("shop", practice=False)
-
-
-@pytest.fixture
 def shop(connection: Connection) -> Iterator[Shop]:
     with serving(tier="low") as shop:
         yield shop

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from approvals import decide, deliver, propose
 from approvals.act import act
 from approvals.errors import NotSent, OutcomeUnknown, Refused
-from approvals.models import Action, Connection
+from approvals.models import Action
 from approvals.tiers import Tier
 from project.lib import clock
 from project.people import roles
@@ -22,11 +22,6 @@ from triggers.models import DeadLetter, Run
 from triggers.unblock import unblock
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def connection(db) -> Connection:
-    return builders.connection("shop", practice=False)
 
 
 @pytest.fixture

@@ -32,11 +32,6 @@ class Gone(BaseException):
 
 
 @pytest.fixture
-def connection(db: None) -> Connection:
-    return builders.connection("shop", practice=False)
-
-
-@pytest.fixture
 def shop(connection: Connection) -> Iterator[Shop]:
     with serving(tier="low") as shop, handling(order):
         yield shop

@@ -7,7 +7,7 @@ import pytest
 from approvals import decide, deliver, outcomes
 from approvals.act import Undeliverable, act
 from approvals.errors import CannotSendAgain, NotReviewer, NotSent, OutcomeUnknown, Refused
-from approvals.models import Action, Attempt, Connection
+from approvals.models import Action, Attempt
 from approvals.outcomes import Outcome
 from approvals.tiers import Tier
 from project.lib import canonical
@@ -18,11 +18,6 @@ from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, se
 from triggers.models import Audit, DeadLetter, Event, Run, Switch
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def connection(db) -> Connection:
-    return builders.connection("shop", practice=False)
 
 
 def order(run):
