@@ -15,7 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from project.lib import unwritten
+from project.lib import stream, unwritten
 from project.people.auth import Bearer, Caller
 from triggers.models import Pulse, Source, Watch
 
@@ -103,9 +103,7 @@ def valkey() -> Iterator[redis.Redis]:
     if is_silent():
         raise redis.TimeoutError("It let somebody wait in vain a moment ago")
     try:
-        with redis.Redis.from_url(
-            settings.REDIS.client, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, decode_responses=True
-        ) as client:
+        with stream.client(PATIENCE) as client:
             yield client
     except redis.TimeoutError:
         Silence.until = time.monotonic() + SILENCE

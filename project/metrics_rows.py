@@ -7,7 +7,7 @@ counted when they were matched (an hour at most is waited for it), runs and acti
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
@@ -16,6 +16,7 @@ from approvals.models import Action
 from project.lib import clock
 from triggers import tallies
 from triggers.models import Counted, Event, Run, Step, Wait
+from triggers.models.tally import BEGINNING
 from triggers.tallies import SUM, Key
 
 LAG = timedelta(seconds=60)  # rows younger than this are not added up yet
@@ -23,7 +24,6 @@ STRIDE = timedelta(seconds=10)  # less than this is not worth a transaction
 LOOKS = 5  # times a reader begins anew
 PIECE = 20_000  # rows looked at in one go
 UNMATCHED_FOR = timedelta(hours=1)  # after which an event counts as `accepted` for good
-BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 WENT_ON = ("wait", "sleep", "act")  # kinds of steps with which a woken run goes on
 
 

@@ -35,10 +35,6 @@ def memory() -> int | None:
         return None
 
 
-def quiet(memory: int | None) -> None:
-    """Nothing to write down."""
-
-
 class Heartbeat:
     """Renews the lease of `run` while the handler works; at the deadline it calls `overdue` and ends the process.
 
@@ -51,7 +47,7 @@ class Heartbeat:
         *,
         timeout: float,
         overdue: Callable[[Run], object],
-        note: Callable[[int | None], object] = quiet,
+        note: Callable[[int | None], object],
         exit: Callable[[], object] = leave,
     ) -> None:
         self.run = run

@@ -5,7 +5,7 @@ unresolved or pinned keeps everything, whatever its age."""
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -31,12 +31,12 @@ from triggers.models import (
     Step,
 )
 from triggers.models.run import ENDED
+from triggers.models.tally import BEGINNING
 
 PIECE = 500  # rows a transaction
 RUNS = 50  # runs a transaction: each has steps
 REST = 0.02  # seconds between two transactions, in which others get the database
 ALL_AGAIN = timedelta(days=1)  # so often also what was held back before is asked again
-BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 REFUSALS_FOR = timedelta(days=7)
 REFUSALS_A_SOURCE = 200  # the newest that are kept
 CREDENTIALS_FOR = timedelta(hours=24)  # sealed headers, kept for a re-check

@@ -7,13 +7,14 @@ import re
 import time
 import unicodedata
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q
 
 from triggers.models import Counted, Event, EventWords
+from triggers.models.tally import BEGINNING
 
 ALONE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"  # letters that are words of their own
 WORD = re.compile(rf"[{ALONE}]|[^\W_{ALONE}]+")
@@ -27,7 +28,6 @@ REACH = 100_000  # newest events in whose type, subject and id also parts of wor
 PIECE = 200  # events a transaction
 BUDGET = 0.3  # seconds a round
 LATE = timedelta(seconds=60)  # an event may become visible so much later than it says it was received
-BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 NAME = "words"  # of the row that says how far this has come
 
 SQLITE = (

@@ -1,6 +1,5 @@
 """What was written into the audit log stays as it was: rows are chained after their commit, and any change shows."""
 
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +10,7 @@ from django.test import Client
 from project import desk
 from project.people.models import User
 from tests import builders
+from tests.races.together import together
 from triggers import sealing
 from triggers.models import Audit, Source
 
@@ -129,22 +129,8 @@ def test_numbers_that_no_canonical_text_can_hold_are_sealed_too(github: Source) 
 def test_two_that_seal_at_once_make_one_chain(github: Source) -> None:
     for number in range(40):
         Audit.write("change", github, number=number)
-    faults: list[Exception] = []
-
-    def work() -> None:
-        try:
-            sealing.seal()
-        except Exception as fault:
-            faults.append(fault)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert faults == []
+    sealed = together(*[sealing.seal] * 4)
+    assert sum(sealed) == 43
     assert sealing.verify().number == 43
 
 

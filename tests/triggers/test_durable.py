@@ -438,10 +438,14 @@ def test_a_handler_that_is_gone_leaves_its_run_queued_and_says_so() -> None:
     assert (fresh(run).status, fresh(run).reason) == ("queued", "handler_missing")
 
 
+def note(memory: int | None) -> None:
+    """Nothing is at work that could be written down."""
+
+
 def test_a_hung_handler_is_counted_and_its_process_ended() -> None:
     run = builders.run("story", status="running", fence=4, leased_until=clock.now())
     ended: list[int] = []
-    left = Heartbeat(run, timeout=0.05, overdue=lambda row: reclaim(row.pk, row.fence, reason="timed_out"))
+    left = Heartbeat(run, timeout=0.05, note=note, overdue=lambda row: reclaim(row.pk, row.fence, reason="timed_out"))
     left.exit = lambda: ended.append(os.getpid())
     with left:
         left.thread.join(10)
@@ -452,10 +456,10 @@ def test_a_hung_handler_is_counted_and_its_process_ended() -> None:
 
 def test_a_lease_found_over_by_its_own_worker_is_renewed_not_lost() -> None:
     run = builders.run("story", status="running", fence=4, leased_until=clock.now() - timedelta(hours=1))
-    assert Heartbeat(run, timeout=9, overdue=lambda row: None).renew() is True
+    assert Heartbeat(run, timeout=9, note=note, overdue=lambda row: None).renew() is True
     assert fresh(run).leased_until > clock.now()
     Run.objects.filter(pk=run.pk).update(fence=5)
-    assert Heartbeat(run, timeout=9, overdue=lambda row: None).renew() is False
+    assert Heartbeat(run, timeout=9, note=note, overdue=lambda row: None).renew() is False
 
 
 def too_slow(run: Durable) -> None:

@@ -1,13 +1,12 @@
 """A round of the machine: one bad row costs itself, never the round."""
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, IntegrityError, connection
+from django.db import DatabaseError, IntegrityError
 
 from approvals import deliver, undoing
 from approvals.models import Action
@@ -18,6 +17,7 @@ from project.lib.problem import Problem
 from project.people.models import User
 from tests import builders
 from tests.nodding import carry_out
+from tests.races.together import together
 from triggers import bells, dispatch, fire, store
 from triggers.models import DeadLetter, Event, Pulse
 
@@ -196,20 +196,7 @@ def test_two_rounds_at_once_do_everything_once(later: Callable[..., None]) -> No
     builders.trigger("story")
     event = builders.event(status="accepted")
     lost = builders.run("story", status="running", leased_until=clock.now() - timedelta(seconds=1), fence=1)
-    faults: list[Exception] = []
-
-    def work() -> None:
-        try:
-            dispatch.tick()
-        except Exception as fault:
-            faults.append(fault)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    rounds = together(*[dispatch.tick] * 3)
     lost.refresh_from_db()
-    assert (faults, event.runs.count(), lost.crashes, lost.fence) == ([], 1, 1, 2)
+    assert [each.faults for each in rounds] == [{}] * 3
+    assert (event.runs.count(), lost.crashes, lost.fence) == (1, 1, 2)

@@ -1,5 +1,7 @@
 """What was counted so far: small rows that add up what would be too much to count anew at every look."""
 
+from datetime import UTC, datetime
+
 from django.db import models
 from django.db.models import UniqueConstraint
 
@@ -18,8 +20,11 @@ class Tally(models.Model):
         return f"{self.name} {self.labels}"
 
 
+BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)  # before every row
+
+
 class Counted(models.Model):
-    """Up to which moment the rows of one kind were added to the tallies."""
+    """How far something has come that goes on by itself: tallies, retention, the index of words, alarms."""
 
     name = models.CharField(max_length=64, primary_key=True)
     until = models.DateTimeField()
