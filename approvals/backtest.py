@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from approvals import policy
 from approvals.models import Action
-from approvals.rules import Rule, Verdict
+from approvals.rules import Rule, Ruling
 from approvals.tiers import Tier
 from project.lib import clock
 
@@ -26,8 +26,8 @@ class Change:
     """One action that would have gone otherwise."""
 
     action: Action
-    before: Verdict
-    after: Verdict
+    before: Ruling
+    after: Ruling
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Backtest:
     denied: int = 0  # would have been denied
     let: int = 0  # would no longer have been denied
     asks_more: int = 0  # waited, and would have asked for all that it asked for and more
-    asks_otherwise: int = 0  # waited, and would have asked for fewer or other people, or on a lower tier
+    asks_otherwise: int = 0  # waited, and would have asked fewer or other people, on a lower tier or without four eyes
     less_than_high: list[int] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ class Backtest:
 
     def add(self, change: Change) -> None:
         was, would = change.before, change.after
-        if (weight(was), was.groups, was.needed) == (weight(would), would.groups, would.needed):
+        if wants(was) == wants(would):
             return
         counted = counted_under(was, would)
         setattr(self, counted, getattr(self, counted) + 1)
@@ -64,7 +64,7 @@ class Backtest:
             self.changes.append(change)
 
 
-def counted_under(was: Verdict, would: Verdict) -> str:
+def counted_under(was: Ruling, would: Ruling) -> str:
     """Which one of `COUNTED` a change belongs to."""
     if would.denied_by:
         return "denied"
@@ -75,16 +75,22 @@ def counted_under(was: Verdict, would: Verdict) -> str:
     return "more" if would.waits else "fewer"
 
 
-def weight(found: Verdict) -> int:
+def weight(found: Ruling) -> int:
     """How strict it is; what is denied is stricter than high."""
     return len(Tier) if found.denied_by else found.tier.rank
 
 
-def asks_for_all(would: Verdict, was: Verdict) -> bool:
+def wants(found: Ruling) -> tuple[object, ...]:
+    """What of it people would notice."""
+    return weight(found), found.groups, found.needed, found.four_eyes
+
+
+def asks_for_all(would: Ruling, was: Ruling) -> bool:
     """Does it still ask for everybody for whom it asked, and on no lower tier?"""
     quorums = {frozenset(group.names): group.quorum for group in would.groups}
     all_groups = all(quorums.get(frozenset(group.names), 0) >= group.quorum for group in was.groups)
-    return all_groups and would.tier.rank >= was.tier.rank and would.needed >= was.needed
+    as_strict = would.tier.rank >= was.tier.rank and would.needed >= was.needed and would.four_eyes >= was.four_eyes
+    return all_groups and as_strict
 
 
 def compare(before: Sequence[Rule], after: Sequence[Rule]) -> Backtest:
@@ -109,7 +115,7 @@ def compare(before: Sequence[Rule], after: Sequence[Rule]) -> Backtest:
     return found
 
 
-def told(rules: tuple[Rule, ...], action: Action) -> Verdict | None:
+def told(rules: tuple[Rule, ...], action: Action) -> Ruling | None:
     """What these rules say of it; None when they read what is gone."""
     reads = {path[0] for rule in rules for path in rule.paths}
     pruned = action.run is not None and action.run.event.pruned_at is not None
@@ -119,4 +125,4 @@ def told(rules: tuple[Rule, ...], action: Action) -> Verdict | None:
         asked = policy.Asked.of(action)
     except policy.UNREADABLE:
         return None
-    return policy.verdict(rules, asked, at=action.created_at)
+    return policy.ruled(rules, asked, at=action.created_at)

@@ -16,8 +16,8 @@ from approvals.kinds import Kind, named
 from approvals.models import Action, Attempt, Decision
 from approvals.models.action import Status
 from approvals.refusals import check_person
-from approvals.rules import Reason, Verdict
-from approvals.tallying import Group
+from approvals.rules import Reason, Ruling
+from approvals.tallying import Panel
 from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter
@@ -71,7 +71,7 @@ class Card:
     undoers: tuple[Action, ...] = ()  # what undoes it, or has tried to
     barred: str = ""
     fresh: bool = False  # the reader proved again who he is
-    ruling: Verdict | None = None  # what the policy says now; only of what waits
+    ruling: Ruling | None = None  # what the policy says now; only of what waits
     posted: Mapping[str, str] | None = None  # an answer that was refused, and is shown again
 
     @cached_property
@@ -149,7 +149,7 @@ class Card:
         return [d for d in self.decisions if d.verdict == "approve" and d.revision == self.action.revision]
 
     @cached_property
-    def seats(self) -> list[tuple[Group, int]]:
+    def seats(self) -> list[tuple[Panel, int]]:
         """Each group that is needed, and how many of its people have said yes."""
         if self.ruling is None:
             return []
@@ -265,7 +265,7 @@ def edit_of(said: Decision) -> Edit:
     return Edit(said, list(changes(before, after)))
 
 
-def why_not(action: Action, reader: User, ruling: Verdict | None = None) -> str:
+def why_not(action: Action, reader: User, ruling: Ruling | None = None) -> str:
     """Why this person may not approve it, in a sentence; empty when he may."""
     ruling = ruling or policy.ruling_of(action)
     if ruling.denied_by:

@@ -31,7 +31,7 @@ from approvals.refusals import (
     check_words,
     how_it_ended,
 )
-from approvals.rules import Verdict
+from approvals.rules import Ruling
 from approvals.settle import bury, forbid, lock, refreeze, reopen, say, settle, show
 from approvals.starts import EXECUTE_WITHIN, Obstacle, obstacle, opens_at
 from approvals.tiers import Tier
@@ -120,7 +120,7 @@ def decide(
 
 
 def hear(
-    held: Action, word: Word, ruling: Verdict, edited_ruling: Verdict | None, proof: Callable[[], bool]
+    held: Action, word: Word, ruling: Ruling, edited_ruling: Ruling | None, proof: Callable[[], bool]
 ) -> Said | ApprovalProblem:
     """Inside the transaction; a refusal that is returned, not raised, comes with a change that must stay."""
     now = clock.now()
@@ -151,7 +151,7 @@ def hear(
     return said(decision, held)
 
 
-def adjusted(held: Action, word: Word, ruling: Verdict, now: datetime) -> ApprovalProblem | None:
+def adjusted(held: Action, word: Word, ruling: Ruling, now: datetime) -> ApprovalProblem | None:
     """What must happen to a waiting action before anybody says yes to it, and how that is told."""
     if held.status != Status.AWAITING:
         return None
@@ -197,7 +197,7 @@ def said_before(action: Action, word: Word) -> Decision | None:
     return before
 
 
-def count(action: Action, verdict: str, now: datetime, ruling: Verdict, by: User) -> None:
+def count(action: Action, verdict: str, now: datetime, ruling: Ruling, by: User) -> None:
     """One no ends it; enough people saying yes, of every group that must, approve it. A yes that turned into a no does
     not count. What the policy in force needs is noted, and only ever raised."""
     if verdict == "reject":
@@ -314,7 +314,7 @@ def told(note: str, by: User) -> str:
     return canonical.text({"settled_by": str(by), "note": note})
 
 
-def send_again(action: Action, now: datetime, ruling: Verdict) -> None:
+def send_again(action: Action, now: datetime, ruling: Ruling) -> None:
     """A start like any other: what stands against one is said now, and the action stays unknown."""
     against = obstacle(action, now, ruling)
     if against and against not in (Obstacle.BUSY, Obstacle.SHUT):

@@ -16,7 +16,7 @@ from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, Unknown
 from approvals.models import Action, Attempt, PracticeItem
 from approvals.models.action import ActionQuerySet, Status
 from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record, spread
-from approvals.rules import Verdict
+from approvals.rules import Ruling
 from approvals.settle import bury, lock, settle, show
 from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, obstacle, opens_at
 from project.lib import clock, gate, logs, spans
@@ -101,7 +101,7 @@ def take_next_key(action: Action) -> None:
     action.refresh_from_db(fields=["generation"])
 
 
-def stand_aside(action: Action, now: datetime, why: Obstacle, ruling: Verdict) -> None:
+def stand_aside(action: Action, now: datetime, why: Obstacle, ruling: Ruling) -> None:
     """What may not start: asked again, left for later, or left to a person."""
     if why is Obstacle.SHUT:
         opens = opens_at(ruling, now)

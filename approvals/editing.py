@@ -10,7 +10,7 @@ from approvals.errors import NotValid, PolicyMoved
 from approvals.frozen import envelope
 from approvals.kinds import KINDS
 from approvals.models import Action, Decision
-from approvals.rules import Verdict
+from approvals.rules import Ruling
 from approvals.settle import show
 from project.lib import canonical, crypto
 from triggers.models import Audit
@@ -53,7 +53,7 @@ def drafted(action: Action, arguments: dict[str, Any]) -> Draft:
     return Draft(kind.headline(typed), shown, hidden, text, digest)
 
 
-def ruling_on_edit(action: Action, arguments: dict[str, Any]) -> Verdict | None:
+def ruling_on_edit(action: Action, arguments: dict[str, Any]) -> Ruling | None:
     """What the policy says of what `arguments` would make of it; None when they make nothing. Before BEGIN."""
     with suppress(NotValid):
         draft = drafted(action, arguments)
@@ -63,7 +63,7 @@ def ruling_on_edit(action: Action, arguments: dict[str, Any]) -> Verdict | None:
 
 
 def edit(
-    action: Action, arguments: dict[str, Any], *, by: "User", now: datetime, ruling: Verdict | None, **words: Any
+    action: Action, arguments: dict[str, Any], *, by: "User", now: datetime, ruling: Ruling | None, **words: Any
 ) -> Decision | None:
     """Write the edited text as the next revision, inside the caller's transaction; None when nothing differs.
 

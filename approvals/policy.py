@@ -18,8 +18,8 @@ from approvals import requesters
 from approvals.errors import PolicyMoved
 from approvals.kinds import KINDS
 from approvals.models import Action, Decision, PolicyVersion
-from approvals.rules import DEFAULT, Reason, Rule, Verdict, judge, read_rules
-from approvals.tallying import Group, Tally, merged, tally
+from approvals.rules import DEFAULT, Reason, Rule, Ruling, judge, read_rules
+from approvals.tallying import Count, Panel, merged, tally
 from approvals.tiers import Tier, stricter
 from project.lib import clock
 from project.people import roles
@@ -111,15 +111,15 @@ def may_lower(kind: str) -> bool:
     return known is not None and known.tier is not Tier.HIGH and not known.is_question
 
 
-def ruling(asked: Asked, *, at_least: str = Tier.READ, at: datetime | None = None) -> Verdict:
+def ruling(asked: Asked, *, at_least: str = Tier.READ, at: datetime | None = None) -> Ruling:
     """What the policy in force says now. Call it outside a transaction."""
     number, text = PolicyVersion.in_force()
-    return verdict(read_rules(text), asked, at_least=at_least, at=at or clock.now(), version=number)
+    return ruled(read_rules(text), asked, at_least=at_least, at=at or clock.now(), version=number)
 
 
-def verdict(
+def ruled(
     rules: tuple[Rule, ...], asked: Asked, *, at_least: str = Tier.READ, at: datetime, version: int = 0
-) -> Verdict:
+) -> Ruling:
     return judge(
         rules,
         asked.facts,
@@ -132,7 +132,7 @@ def verdict(
     )
 
 
-def ruling_of(action: Action, *, at_least: str = Tier.READ) -> Verdict:
+def ruling_of(action: Action, *, at_least: str = Tier.READ) -> Ruling:
     """The same for a row as it is now, never below its own tier, and with everybody it was found to need before.
 
     A loosened policy changes nothing for what waits already."""
@@ -144,22 +144,22 @@ def ruling_of(action: Action, *, at_least: str = Tier.READ) -> Verdict:
     return replace(joined(found, action), about=about(action))
 
 
-def unreadable() -> Verdict:
+def unreadable() -> Ruling:
     """Somebody wrote something into the row that is no action: no rule can read it."""
-    return Verdict(Tier.HIGH, 1, (), (roles.REVIEWER,), True)
+    return Ruling(Tier.HIGH, 1, (), (roles.REVIEWER,), True)
 
 
-def asked_of(action: Action) -> Verdict:
+def asked_of(action: Action) -> Ruling:
     """Whom the row itself names, where no rule may be asked any more (inside a transaction)."""
-    found = Verdict(Tier(action.tier), action.needed, (), (roles.REVIEWER,), action.is_strict)
+    found = Ruling(Tier(action.tier), action.needed, (), (roles.REVIEWER,), action.is_strict)
     return joined(found, action)
 
 
-def joined(found: Verdict, action: Action) -> Verdict:
+def joined(found: Ruling, action: Action) -> Ruling:
     """`found` together with what the row says already: people, groups and four eyes are only ever added."""
     if not found.tier.waits:
         return found
-    groups = merged([*map(Group.of, action.groups), *found.groups])
+    groups = merged([*map(Panel.of, action.groups), *found.groups])
     named = dict.fromkeys(name for group in groups for name in group.names)
     spoken = {said.rule for said in found.reasons}
     before = [Reason(**said) for said in action.ruled_by if said["rule"] not in spoken]
@@ -178,7 +178,7 @@ def about(action: Action) -> tuple[int, str, str]:
     return action.revision, action.digest, action.tier
 
 
-def check_current(found: Verdict, action: Action | None = None) -> None:
+def check_current(found: Ruling, action: Action | None = None) -> None:
     """Inside the transaction, the gate and the row held: raises PolicyMoved for a verdict about what was before."""
     if found.version != PolicyVersion.newest() or (action is not None and found.about != about(action)):
         raise PolicyMoved
@@ -207,7 +207,7 @@ def names_of(user: User) -> frozenset[str]:
     return frozenset(user.groups.values_list("name", flat=True)) if user.is_active else frozenset()
 
 
-def may_review(user: User, found: Verdict) -> bool:
+def may_review(user: User, found: Ruling) -> bool:
     """Does `user` hold, now, a role or a team that the policy names? Nobody holds one without members."""
     return bool(names_of(user) & set(found.reviewers))
 
@@ -217,20 +217,20 @@ def is_named(user: User, action: Action) -> bool:
     return bool(names_of(user) & {name for group in action.groups for name in group["reviewers"]})
 
 
-def anybody(action: Action, found: Verdict) -> bool:
+def anybody(action: Action, found: Ruling) -> bool:
     """Is there an active person who may say yes? With four eyes nobody who is behind the request."""
     people = User.objects.filter(is_active=True, groups__name__in=found.reviewers)
     return people.exclude(pk__in=barred(action, found)).exists()
 
 
-def barred(action: Action, found: Verdict) -> frozenset[int]:
+def barred(action: Action, found: Ruling) -> frozenset[int]:
     """Whose yes does not count: with four eyes nobody's who is behind the request; else people decide at the click."""
     if not found.four_eyes:
         return frozenset()
     return frozenset([*action.requester_chain, *chain_added(action, found)])
 
 
-def chain_added(action: Action, found: Verdict) -> list[int]:
+def chain_added(action: Action, found: Ruling) -> list[int]:
     """Who joins the requester chain because the policy came to want four eyes after it was asked for."""
     if not found.four_eyes or action.is_strict or action.run is None:
         return []
@@ -238,7 +238,7 @@ def chain_added(action: Action, found: Verdict) -> list[int]:
     return [person for person in people if person not in action.requester_chain]
 
 
-def counted(action: Action, found: Verdict) -> Tally:
+def counted(action: Action, found: Ruling) -> Count:
     """How many of the people who said yes to this revision count, by what they held when they said it."""
     out = barred(action, found)
     said: QuerySet[Decision] = action.decisions.filter(verdict="approve", revision=action.revision)
@@ -251,14 +251,14 @@ def held_by(said: Decision) -> frozenset[str]:
     return frozenset(said.held) if said.held is not None else names_of(said.by)
 
 
-def at_least_asked(found: Verdict) -> Verdict:
+def at_least_asked(found: Ruling) -> Ruling:
     """The same where a person looks at it, whatever its tier."""
     if found.tier.waits:
         return found
     return replace(found, tier=Tier.MEDIUM, needed=1, reviewers=(roles.REVIEWER,), allowed_by="")
 
 
-def written(found: Verdict) -> dict[str, Any]:
+def written(found: Ruling) -> dict[str, Any]:
     """The fields of an action that say what the policy wants for it."""
     return {
         "tier": found.tier,

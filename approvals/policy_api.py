@@ -5,8 +5,8 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
+from approvals import amending
 from approvals import policy_schemas as schemas
-from approvals import ruling
 from approvals.models import PolicyChange, PolicyRule
 from project.lib.pages import Page, listing
 from project.people.auth import Caller, caller
@@ -34,7 +34,7 @@ def get_policy(request: HttpRequest, slug: str) -> Any:
 def make_policy(request: HttpRequest, body: schemas.RuleIn) -> Any:
     """201, or 202 when it loosens what is high: it waits for a second admin then, and is not in force."""
     by = admin(request)
-    return told(ruling.save("create", body.slug, None, by=by, **fields_of(body, exclude={"slug"})), new=True)
+    return told(amending.save("create", body.slug, None, by=by, **fields_of(body, exclude={"slug"})), new=True)
 
 
 @router.patch("/policies/{slug:slug}", response={200: schemas.RuleOut, 202: schemas.ChangeOut})
@@ -42,14 +42,14 @@ def change_policy(request: HttpRequest, slug: str, body: schemas.RulePatch) -> A
     """200, or 202 when it loosens what is high."""
     by = admin(request)
     fields = fields_of(body, exclude={"version"}, exclude_unset=True)
-    return told(ruling.save("change", slug, kept(slug), by=by, version=body.version, **fields))
+    return told(amending.save("change", slug, kept(slug), by=by, version=body.version, **fields))
 
 
 @router.delete("/policies/{slug:slug}", response={204: None, 202: schemas.ChangeOut})
 def archive_policy(request: HttpRequest, slug: str) -> Any:
     """204, or 202 when it loosens what is high."""
     by, row = admin(request), kept(slug)
-    saved = ruling.save("archive", slug, row, by=by, version=row.version)
+    saved = amending.save("archive", slug, row, by=by, version=row.version)
     return told(saved) if isinstance(saved, PolicyChange) else Status(204, None)
 
 
@@ -60,7 +60,7 @@ def try_policy(request: HttpRequest, body: schemas.BacktestIn) -> Any:
     For those who may make rules: whoever asks which actions an expression matches reads their arguments."""
     caller(request).need("configure")
     row = PolicyRule.objects.kept().filter(slug=body.slug).first()
-    draft = ruling.drafted("change" if row else "create", body.slug, row, **fields_of(body, exclude={"slug"}))
+    draft = amending.amended("change" if row else "create", body.slug, row, **fields_of(body, exclude={"slug"}))
     return schemas.BacktestOut.of(draft)
 
 
@@ -75,14 +75,14 @@ def list_changes(request: HttpRequest, filters: Query[schemas.ChangeFilters]) ->
 def confirm_change(request: HttpRequest, id: int) -> Any:
     """By an admin who is not the one that asked for it."""
     by = admin(request)
-    ruling.confirm(one_change(id), by=by)
+    amending.confirm(one_change(id), by=by)
     return schemas.ChangeOut.of(one_change(id))
 
 
 @router.post("/policy-changes/{int:id}/withdraw", response=schemas.ChangeOut)
 def withdraw_change(request: HttpRequest, id: int) -> Any:
     by = admin(request)
-    ruling.withdraw(one_change(id), by=by)
+    amending.withdraw(one_change(id), by=by)
     return schemas.ChangeOut.of(one_change(id))
 
 

@@ -5,9 +5,9 @@ from typing import Any, ClassVar, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from approvals.amending import Amendment
 from approvals.backtest import Backtest
 from approvals.models import PolicyChange, PolicyRule
-from approvals.ruling import Draft
 from project.lib.pages import Filters
 from project.lib.schema import Moment
 from triggers.schemas import Slug, Strict
@@ -144,7 +144,7 @@ class BacktestOut(Schema):
     changes: list[TriedOut]
 
     @classmethod
-    def of(cls, draft: Draft) -> dict[str, Any]:
+    def of(cls, draft: Amendment) -> dict[str, Any]:
         found: Backtest = draft.backtest
         plain = set(cls.model_fields) - {"loosens", "changes"}
         changes = [

@@ -10,12 +10,12 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
+from approvals import amending
 from approvals import policy_schemas as schemas
-from approvals import ruling
+from approvals.amending import Amendment
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
 from approvals.policy_forms import EXAMPLES, PolicyForm
 from approvals.rule_words import wants
-from approvals.ruling import Draft
 from project.lib.problem import Problem
 from project.lib.states import IllegalMove
 from project.people import doors
@@ -76,7 +76,7 @@ def posted(request: HttpRequest, form: PolicyForm, row: PolicyRule | None) -> Ht
         return editor(request, form, row, status=422)
     slug = row.slug if row else form.cleaned_data["slug"]
     try:
-        draft = ruling.drafted("change" if row else "create", slug, row, **form.row_fields())
+        draft = amending.amended("change" if row else "create", slug, row, **form.row_fields())
     except Problem as refused:
         form.refuse(refused)
         return editor(request, form, row, status=422)
@@ -88,10 +88,10 @@ def posted(request: HttpRequest, form: PolicyForm, row: PolicyRule | None) -> Ht
     return saved(request, form, row, draft)
 
 
-def saved(request: HttpRequest, form: PolicyForm, row: PolicyRule | None, draft: Draft) -> HttpResponse:
+def saved(request: HttpRequest, form: PolicyForm, row: PolicyRule | None, draft: Amendment) -> HttpResponse:
     version = form.cleaned_data["version"] or 0
     try:
-        done = ruling.save(draft.verb, draft.slug, row, by=who(request), version=version, **form.row_fields())
+        done = amending.save(draft.verb, draft.slug, row, by=who(request), version=version, **form.row_fields())
     except Stale:
         form.add_error(None, "Somebody changed this while you had it open. Open it again, then make your change.")
         return editor(request, form, row, status=409)
@@ -114,7 +114,7 @@ def editor(
     form: PolicyForm,
     row: PolicyRule | None,
     *,
-    draft: Draft | None = None,
+    draft: Amendment | None = None,
     ask: bool = False,
     status: int = 200,
 ) -> HttpResponse:
@@ -142,9 +142,9 @@ def policy_archive(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(PolicyRule.objects.kept(), slug=slug)
     if not doors.is_fresh(request):
         return doors.to_step_up(reverse("policy-archive", args=[slug]))
-    draft = ruling.drafted("archive", slug, row)
+    draft = amending.amended("archive", slug, row)
     if request.method == "POST" and request.POST.get("seen") == draft.seen:
-        return onwards(request, ruling.save("archive", slug, row, by=who(request), version=row.version))
+        return onwards(request, amending.save("archive", slug, row, by=who(request), version=row.version))
     return render(request, "approvals/policy_archive.html", {"rule": row, "wants": wants(row), **shown(draft)})
 
 
@@ -162,8 +162,8 @@ def ended(request: HttpRequest, change: PolicyChange) -> HttpResponse:
         return doors.to_step_up(reverse("policy-change", args=[change.pk]))
     try:
         if request.POST.get("do") == "confirm":
-            return onwards(request, ruling.confirm(change, by=who(request)))
-        ruling.withdraw(change, by=who(request))
+            return onwards(request, amending.confirm(change, by=who(request)))
+        amending.withdraw(change, by=who(request))
     except IllegalMove:
         return change_page(request, change, "Somebody was faster: it has ended.", status=409)
     except Problem as refused:
@@ -183,7 +183,7 @@ def change_page(request: HttpRequest, change: PolicyChange, refusal: str = "", *
     context["wants"] = wants(row) if row else ""
     if change.status == "waiting":
         try:
-            context |= shown(ruling.again(change, row))
+            context |= shown(amending.again(change, row))
         except Problem as refused:
             context["refusal"] = refusal or refused.detail
     if change.fields:
@@ -191,5 +191,5 @@ def change_page(request: HttpRequest, change: PolicyChange, refusal: str = "", *
     return render(request, "approvals/policy_change.html", context, status=status)
 
 
-def shown(draft: Draft) -> dict[str, Any]:
+def shown(draft: Amendment) -> dict[str, Any]:
     return {"draft": draft, "found": draft.backtest}

@@ -12,7 +12,7 @@ from approvals import kinds, policy, requesters
 from approvals.errors import Drifted, KeyTaken, Rejected
 from approvals.models import Act, Action, Compensation
 from approvals.models.action import Status
-from approvals.rules import Verdict
+from approvals.rules import Ruling
 from approvals.settle import DENIED, forbid, lock, settle, show
 from approvals.tiers import Tier
 from approvals.wish import Undo, Wish, version_of
@@ -67,7 +67,7 @@ def stand_for(run: Durable, step: str, wish: Wish, undo: Undo | None = None) -> 
     return own
 
 
-def first_time(run: Run, step: str, wish: Wish, now: datetime, ruling: Verdict) -> tuple[Act, str]:
+def first_time(run: Run, step: str, wish: Wish, now: datetime, ruling: Ruling) -> tuple[Act, str]:
     """Join the holder of the key, or become it; the loser of a race joins."""
     key = wish.key or implicit_key(run, step)
     for _ in range(5):
@@ -127,7 +127,7 @@ def check_may_repeat(person: User | None, holder: Action) -> None:
         raise KeyTaken(f"A-{holder.pk} is high: only a reviewer who did not ask for it may have it sent again")
 
 
-def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime, ruling: Verdict) -> tuple[Act, str]:
+def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime, ruling: Ruling) -> tuple[Act, str]:
     """A replay asks for something else: a person is asked. After *continue* what is done stays, the rest is new."""
     action = lock(own.action_id)
     if not (own.drift == wish.freeze()[1] and continued(run, own)):
@@ -163,7 +163,7 @@ def insert(
     key: str,
     now: datetime,
     *,
-    ruling: Verdict,
+    ruling: Ruling,
     compensates: Action | None = None,
     asked_by: int | None = None,
 ) -> Action:
@@ -229,7 +229,7 @@ def refuse_nagging(before: QuerySet[Action], key: str, now: datetime) -> None:
         raise Rejected(f"{key}: people said no {rejected} times within a day (asked_enough)")
 
 
-def ruling_on(run: Run, step: str, wish: Wish) -> Verdict:
+def ruling_on(run: Run, step: str, wish: Wish) -> Ruling:
     """What the policy says of it; beyond the hourly budget what is low waits for a person. Call it before BEGIN."""
     slug, key = wish.connection.slug if wish.connection else "", wish.key or implicit_key(run, step)
     asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.kind.headline(wish.typed), run, None)

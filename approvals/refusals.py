@@ -20,7 +20,7 @@ from approvals.kinds import KINDS
 from approvals.models import Action
 from approvals.models.action import Status
 from approvals.questions import check_answer
-from approvals.rules import Verdict
+from approvals.rules import Ruling
 from approvals.tiers import Tier
 from project.lib.text import reason_of
 from project.people import roles
@@ -29,7 +29,7 @@ from project.people.models import User
 VERDICTS = ("approve", "reject")
 
 
-def check_person(action: Action, by: User, ruling: Verdict, verdict: str) -> None:
+def check_person(action: Action, by: User, ruling: Ruling, verdict: str) -> None:
     if not policy.may_review(by, ruling):
         raise NotReviewer(f"Only {' or '.join(ruling.reviewers)} may decide this." if ruling.groups else "")
     asked = action.asked_by(by) or by.pk in policy.chain_added(action, ruling)
@@ -44,7 +44,7 @@ def check_person(action: Action, by: User, ruling: Verdict, verdict: str) -> Non
         raise SelfApproval
 
 
-def others_may_review(by: User, ruling: Verdict) -> bool:
+def others_may_review(by: User, ruling: Ruling) -> bool:
     """Is there another active person in a role that may decide? A viewer hired second must not lock the desk."""
     return User.objects.filter(is_active=True, groups__name__in=ruling.reviewers).exclude(pk=by.pk).exists()
 
@@ -101,7 +101,7 @@ def check_answered(action: Action, verdict: str, arguments: dict[str, Any] | Non
         check_answer(KINDS[action.kind].asked(action.arguments), answer)
 
 
-def check_may_settle(action: Action, by: User, ruling: Verdict, proof: Callable[[], bool]) -> None:
+def check_may_settle(action: Action, by: User, ruling: Ruling, proof: Callable[[], bool]) -> None:
     if action.tier != Tier.HIGH:
         if not roles.can(by, "operate"):
             raise NotReviewer("Only an operator may settle this.")

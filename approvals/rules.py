@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from approvals.tallying import Group, merged
+from approvals.tallying import Panel, merged
 from approvals.tiers import Tier, stricter
 from approvals.windows import DAYS, Window
 from triggers.filters import FilterPlan, Language, Path
@@ -86,12 +86,12 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Ruling:
     """What the policy in force says about one action, and of which version of the action it says so."""
 
     tier: Tier
     needed: int  # people who must say yes
-    groups: tuple[Group, ...]  # of which each needs its own
+    groups: tuple[Panel, ...]  # of which each needs its own
     reviewers: tuple[str, ...]  # roles and teams whose members may decide
     four_eyes: bool  # do the trigger's owner and its last editor count as requesters, and has nobody an exception?
     name: str = DEFAULT
@@ -135,7 +135,7 @@ def judge(
     at_least: str,
     anyone: str,
     version: int = 0,
-) -> Verdict:
+) -> Ruling:
     """Ask every rule; deny beats require beats allow, the highest tier and the shortest time win, every group counts.
 
     `usual` is the kind's own tier; `anyone` the role that decides where no rule names reviewers. A rule that cannot be
@@ -148,11 +148,11 @@ def judge(
     lowered = bool(allowing) and may_lower and usual.waits and not (denying or asking or broken)
     tier = stricter(Tier.LOW if lowered else usual, at_least, *map(tier_of, asking), *(Tier.HIGH for _ in broken))
     let = allowing[:1] if lowered and not tier.waits else []
-    groups = merged(Group(rule.reviewers, rule.quorum or 1) for rule in asking if rule.reviewers) if tier.waits else ()
+    groups = merged(Panel(rule.reviewers, rule.quorum or 1) for rule in asking if rule.reviewers) if tier.waits else ()
     least = max([1, *(rule.quorum for rule in asking if not rule.reviewers)])
     first = next(iter([*denying, *broken, *sorted(asking, key=lambda rule: -tier_of(rule).rank), *let]), None)
     named = dict.fromkeys(name for group in groups for name in group.names)
-    return Verdict(
+    return Ruling(
         tier=tier,
         needed=max(least, sum(group.quorum for group in groups)) if tier.waits else 0,
         groups=groups,

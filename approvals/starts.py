@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from approvals import policy
 from approvals.models import Action
-from approvals.rules import Verdict
+from approvals.rules import Ruling
 from approvals.settle import forbid, reopen, settle
 from approvals.tiers import Tier
 from approvals.windows import next_opening
@@ -28,7 +28,7 @@ class Obstacle(StrEnum):
     STRICTER = "the policy has become stricter"
 
 
-def obstacle(action: Action, now: datetime, ruling: Verdict) -> Obstacle | None:
+def obstacle(action: Action, now: datetime, ruling: Ruling) -> Obstacle | None:
     """What is in the way, or None."""
     if action.execute_by is None or action.execute_by <= now:
         return Obstacle.OVER
@@ -71,19 +71,19 @@ def connection_is_same(action: Action) -> bool:
     return action.connection is None or action.connection.version == action.connection_version
 
 
-def is_stricter(action: Action, ruling: Verdict) -> bool:
+def is_stricter(action: Action, ruling: Ruling) -> bool:
     """Would the policy in force ask more people, others, or a riskier tier, than have nodded; or forbid it?"""
     if ruling.denied_by or ruling.tier.rank > Tier(action.tier).rank:
         return True
     return ruling.tier.waits and policy.counted(action, ruling).given < ruling.needed
 
 
-def opens_at(ruling: Verdict, now: datetime) -> datetime:
+def opens_at(ruling: Ruling, now: datetime) -> datetime:
     """When its change window opens; looked at again tomorrow when it does not within two weeks."""
     return next_opening(ruling.windows, now) or now + LOOK_AGAIN
 
 
-def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Verdict) -> None:
+def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Ruling) -> None:
     """What was approved is not what would run, or no longer enough: people look at what is there now."""
     try:
         envelope = action.envelope

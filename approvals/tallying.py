@@ -8,14 +8,14 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Panel:
     """Members of any of these roles or teams, of whom so many must say yes."""
 
     names: tuple[str, ...]
     quorum: int
 
     @classmethod
-    def of(cls, stored: dict[str, Any]) -> Group:
+    def of(cls, stored: dict[str, Any]) -> Panel:
         return cls(tuple(stored["reviewers"]), stored["quorum"])
 
     def told(self) -> dict[str, Any]:
@@ -23,24 +23,24 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Count:
     """`given` of the people that are needed; `each` says how many of them count for the group at the same place."""
 
     given: int
     each: tuple[int, ...]
 
 
-def merged(groups: Iterable[Group]) -> tuple[Group, ...]:
+def merged(groups: Iterable[Panel]) -> tuple[Panel, ...]:
     """The same reviewers named by several rules are one group, with the highest quorum; all others stay apart."""
-    highest: dict[frozenset[str], Group] = {}
+    highest: dict[frozenset[str], Panel] = {}
     for group in groups:
         known = highest.get(frozenset(group.names))
         if known is None or group.quorum > known.quorum:
-            highest[frozenset(group.names)] = Group(known.names if known else group.names, group.quorum)
+            highest[frozenset(group.names)] = Panel(known.names if known else group.names, group.quorum)
     return tuple(highest.values())
 
 
-def tally(groups: Sequence[Group], needed: int, people: Sequence[Set[str]]) -> Tally:
+def tally(groups: Sequence[Panel], needed: int, people: Sequence[Set[str]]) -> Count:
     """Give every person, known by the roles and teams they hold, at most one seat, so that as many seats are taken
     as can be. A group has as many seats as its quorum; the rest up to `needed` is anybody's."""
     seats = [place for place, group in enumerate(groups) for _ in range(group.quorum)]
@@ -60,4 +60,4 @@ def tally(groups: Sequence[Group], needed: int, people: Sequence[Set[str]]) -> T
     for person in range(len(people)):
         seat(person, set())
     counted = [seats[number] for number in taken]
-    return Tally(len(taken), tuple(counted.count(place) for place in range(len(groups))))
+    return Count(len(taken), tuple(counted.count(place) for place in range(len(groups))))

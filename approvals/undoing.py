@@ -15,7 +15,7 @@ from approvals.errors import Rejected
 from approvals.models import Action, Compensation
 from approvals.models.action import HOLDS, Status
 from approvals.models.compensation import UNDER_WAY, Owed
-from approvals.rules import Verdict
+from approvals.rules import Ruling
 from approvals.settle import DENIED, bury, lock, say, show
 from approvals.wish import Wish
 from project.lib import clock, gate
@@ -69,7 +69,7 @@ class Plan:
 
     owed: int
     wish: Wish | None = None
-    ruling: Verdict | None = None
+    ruling: Ruling | None = None
     trouble: str = ""  # why it cannot be proposed
 
 
@@ -134,7 +134,7 @@ def ask(owed: Compensation, effect: Action, now: datetime, plan: Plan) -> bool:
     return True
 
 
-def proposed(owed: Compensation, effect: Action, now: datetime, wish: Wish, ruling: Verdict) -> bool:
+def proposed(owed: Compensation, effect: Action, now: datetime, wish: Wish, ruling: Ruling) -> bool:
     """Insert the action that undoes it; False when another one was faster. Raises Rejected, PolicyMoved."""
     policy.check_current(ruling)
     try:

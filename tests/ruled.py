@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 
-from approvals import ruling
+from approvals import amending
 from approvals.models import PolicyRule, PolicyVersion
 from project.lib import clock
 from project.people.models import User
@@ -12,7 +12,7 @@ from project.people.models import User
 
 def rule(slug: str, when: str, effect: str = "require", **fields: Any) -> PolicyRule:
     """In force from now on."""
-    given = ruling.checked({**ruling.USUAL, "when": when, "effect": effect, **fields})
+    given = amending.checked({**amending.USUAL, "when": when, "effect": effect, **fields})
     row = PolicyRule.objects.create(slug=slug, changed_at=clock.now(), **given)
     PolicyVersion.write(by=None)
     return row

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from approvals.errors import NotValid
-from approvals.tallying import Group, merged, tally
+from approvals.tallying import Panel, merged, tally
 from approvals.windows import Window, checked_windows, next_opening
 
 FRIDAY = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -69,7 +69,7 @@ class TestTally:
         ],
     )
     def test_one_seat_a_person_and_as_many_seats_as_can_be(self, groups, needed, people, given, each):
-        rows = [Group((name,), quorum) for name, quorum in groups]
+        rows = [Panel((name,), quorum) for name, quorum in groups]
         for order in (people, people[::-1]):
             found = tally(rows, needed, [set(names) for names in order])
             assert found.given == given
@@ -77,5 +77,5 @@ class TestTally:
                 assert found.each == each
 
     def test_the_order_of_names_makes_no_other_group(self):
-        both = merged([Group(("a", "b"), 1), Group(("b", "a"), 2), Group(("a",), 1)])
-        assert both == (Group(("a", "b"), 2), Group(("a",), 1))
+        both = merged([Panel(("a", "b"), 1), Panel(("b", "a"), 2), Panel(("a",), 1)])
+        assert both == (Panel(("a", "b"), 2), Panel(("a",), 1))

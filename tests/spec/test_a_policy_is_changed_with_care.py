@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from approvals import ruling
+from approvals import amending
 from approvals.errors import NeedsSecondAdmin, NotValid
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
 from project.lib import clock
@@ -48,58 +48,66 @@ def pr(**more):
 
 
 def create(slug, by, when, effect="require", **fields):
-    return ruling.save("create", slug, None, by=by, when=when, effect=effect, **fields)
+    return amending.save("create", slug, None, by=by, when=when, effect=effect, **fields)
 
 
 class TestTheBacktest:
     def test_says_what_would_have_waited_and_what_no_longer(self, owner):
         comments = [builders.action("github.comment", tier="low", status="approved") for _ in range(3)]
         pr()
-        more = ruling.drafted("create", "all-comments", None, when="action.kind == 'github.comment'", effect="require")
+        more = amending.amended(
+            "create", "all-comments", None, when="action.kind == 'github.comment'", effect="require"
+        )
         assert (more.backtest.more, more.backtest.fewer, more.backtest.looked_at) == (3, 0, 4)
         assert {one.action.pk for one in more.backtest.changes} == {one.pk for one in comments}
-        fewer = ruling.drafted("create", "free", None, when="action.kind == 'github.create_pr'", effect="allow")
+        fewer = amending.amended("create", "free", None, when="action.kind == 'github.create_pr'", effect="allow")
         assert (fewer.backtest.more, fewer.backtest.fewer) == (0, 1)
 
     def test_what_would_have_been_denied_and_what_would_have_asked_for_more(self, owner):
         pr()
-        denied = ruling.drafted("create", "no", None, when="action.kind == 'github.create_pr'", effect="deny")
+        denied = amending.amended("create", "no", None, when="action.kind == 'github.create_pr'", effect="deny")
         assert (denied.backtest.denied, denied.backtest.fewer) == (1, 0)
-        two = ruling.drafted("create", "two", None, when="true", effect="require", quorum=2)
+        two = amending.amended("create", "two", None, when="true", effect="require", quorum=2)
         assert (two.backtest.asks_more, two.backtest.differs, len(two.backtest.changes)) == (1, 1, 1)
 
     def test_a_quorum_that_is_loosened_asks_for_fewer(self, owner):
         row = create("two", owner, "true", quorum=2)
         pr()
-        found = ruling.drafted("change", "two", row, quorum=1).backtest
+        found = amending.amended("change", "two", row, quorum=1).backtest
         assert (found.asks_otherwise, found.differs, len(found.changes)) == (1, 1, 1)
 
     def test_a_group_that_is_dropped_is_not_more(self, owner):
         create("one", owner, "true", reviewers=["reviewer"])
         row = create("two", owner, "true", reviewers=["admin"])
         pr()
-        found = ruling.drafted("archive", "two", row).backtest
+        found = amending.amended("archive", "two", row).backtest
         assert (found.asks_more, found.asks_otherwise, found.differs, len(found.changes)) == (0, 1, 1, 1)
+
+    def test_four_eyes_that_are_given_up_are_counted_too(self, owner):
+        row = create("eyes", owner, "true", four_eyes=True)
+        pr()
+        found = amending.amended("change", "eyes", row, four_eyes=False).backtest
+        assert (found.asks_otherwise, found.differs, len(found.changes)) == (1, 1, 1)
 
     def test_what_would_no_longer_be_denied_is_counted_too(self, owner):
         row = create("no", owner, "true", effect="deny")
         pr()
         builders.action("github.comment", tier="low", status="approved")
-        found = ruling.drafted("archive", "no", row).backtest
+        found = amending.amended("archive", "no", row).backtest
         assert (found.let, found.more, found.differs, len(found.changes)) == (2, 0, 2, 2)
 
     def test_looks_back_thirty_days_and_no_further(self, owner):
         pr(created_at=clock.now() - timedelta(days=31))
         pr(created_at=clock.now() - timedelta(days=29))
-        draft = ruling.drafted("create", "no", None, when="true", effect="deny")
+        draft = amending.amended("create", "no", None, when="true", effect="deny")
         assert (draft.backtest.looked_at, draft.backtest.denied) == (1, 1)
 
     def test_an_action_whose_payload_is_gone_cannot_be_told_by_a_rule_that_reads_it(self, owner):
         gone = builders.run(event=builders.event(data={"n": 1}, pruned_at=clock.now()))
         pr(run=gone)
-        told = ruling.drafted("create", "no", None, when="action.kind != ''", effect="deny")
+        told = amending.amended("create", "no", None, when="action.kind != ''", effect="deny")
         assert (told.backtest.denied, told.backtest.untold) == (1, 0)
-        blind = ruling.drafted("create", "no", None, when="event.data.n == 1", effect="deny")
+        blind = amending.amended("create", "no", None, when="event.data.n == 1", effect="deny")
         assert (blind.backtest.denied, blind.backtest.untold) == (0, 1)
 
     def test_is_bounded(self, owner, monkeypatch):
@@ -107,19 +115,19 @@ class TestTheBacktest:
         monkeypatch.setattr("approvals.backtest.SHOWN", 1)
         for _ in range(3):
             pr()
-        found = ruling.drafted("create", "no", None, when="true", effect="deny").backtest
+        found = amending.amended("create", "no", None, when="true", effect="deny").backtest
         assert (found.looked_at, found.all_of_them, found.denied, len(found.changes)) == (2, False, 2, 1)
 
     def test_asks_at_the_hour_at_which_each_was_proposed(self, owner):
         at = clock.now() - timedelta(days=1)
         pr(created_at=at)
         hour = f"time.hour == {at.hour}"
-        assert ruling.drafted("create", "h", None, when=hour, effect="deny").backtest.denied == 1
-        assert ruling.drafted("create", "h", None, when=f"!({hour})", effect="deny").backtest.denied == 0
+        assert amending.amended("create", "h", None, when=hour, effect="deny").backtest.denied == 1
+        assert amending.amended("create", "h", None, when=f"!({hour})", effect="deny").backtest.denied == 0
 
     def test_writes_nothing(self, owner):
         pr()
-        ruling.drafted("create", "no", None, when="true", effect="deny")
+        amending.amended("create", "no", None, when="true", effect="deny")
         assert (PolicyRule.objects.count(), PolicyVersion.newest(), Audit.objects.count()) == (0, 0, 0)
 
 
@@ -127,9 +135,9 @@ class TestEveryChangeIsAVersion:
     def test_with_its_audit_row(self, owner):
         row = create("one", owner, "true", tier="medium")
         assert PolicyVersion.newest() == 1
-        row = ruling.save("change", "one", row, by=owner, version=1, quorum=2)
+        row = amending.save("change", "one", row, by=owner, version=1, quorum=2)
         assert (row.version, PolicyVersion.newest()) == (2, 2)
-        ruling.save("archive", "one", row, by=owner, version=2)
+        amending.save("archive", "one", row, by=owner, version=2)
         assert PolicyVersion.in_force() == (3, "[]")
         told = Audit.objects.filter(kind="policyrule", ref="one").order_by("pk")
         assert [(row.verb, row.by, row.detail["policy"]) for row in told] == [
@@ -140,9 +148,9 @@ class TestEveryChangeIsAVersion:
 
     def test_somebody_who_read_an_older_one_is_told(self, owner):
         row = create("one", owner, "true")
-        ruling.save("change", "one", row, by=owner, version=1, quorum=2)
+        amending.save("change", "one", row, by=owner, version=1, quorum=2)
         with pytest.raises(Stale):
-            ruling.save("change", "one", PolicyRule.objects.get(), by=owner, version=1, quorum=3)
+            amending.save("change", "one", PolicyRule.objects.get(), by=owner, version=1, quorum=3)
 
     def test_a_name_is_taken_once(self, owner):
         create("one", owner, "true")
@@ -197,49 +205,49 @@ class TestWhatIsRefused:
 class TestLooseningHigh:
     def test_taking_away_a_rule_that_asks_for_high_waits_for_a_second_admin(self, owner, other):
         row = create("all-high", owner, "true", tier="high")
-        change = ruling.save("archive", "all-high", row, by=owner, version=1)
+        change = amending.save("archive", "all-high", row, by=owner, version=1)
         assert isinstance(change, PolicyChange)
         assert PolicyRule.objects.kept().exists(), "nothing happened yet"
         with pytest.raises(NeedsSecondAdmin):
-            ruling.confirm(change, by=owner)
-        ruling.confirm(change, by=other)
+            amending.confirm(change, by=owner)
+        amending.confirm(change, by=other)
         assert not PolicyRule.objects.kept().exists()
         assert PolicyVersion.in_force()[1] == "[]"
 
     def test_so_does_changing_it_and_one_that_denies(self, owner):
         row = create("all-high", owner, "action.kind == 'x'", tier="high")
-        assert isinstance(ruling.save("change", "all-high", row, by=owner, version=1, when="false"), PolicyChange)
+        assert isinstance(amending.save("change", "all-high", row, by=owner, version=1, when="false"), PolicyChange)
         row = create("never", owner, "action.kind == 'x'", "deny")
-        assert isinstance(ruling.save("archive", "never", row, by=owner, version=1), PolicyChange)
+        assert isinstance(amending.save("archive", "never", row, by=owner, version=1), PolicyChange)
 
     def test_another_place_in_the_list_is_no_loosening(self, owner):
         row = create("all-high", owner, "true", tier="high")
-        assert isinstance(ruling.save("change", "all-high", row, by=owner, version=1, order=5), PolicyRule)
+        assert isinstance(amending.save("change", "all-high", row, by=owner, version=1, order=5), PolicyRule)
 
     def test_so_does_a_change_after_which_an_action_would_be_less_than_high(self, owner):
         pr()
         row = create("odd", owner, "action.arguments.amount > 500")  # cannot be asked about a pull request: high
-        change = ruling.save("change", "odd", row, by=owner, version=1, when="has(action.arguments.amount)")
+        change = amending.save("change", "odd", row, by=owner, version=1, when="has(action.arguments.amount)")
         assert isinstance(change, PolicyChange)
         assert "would be less" in change.reasons[0]
 
     def test_a_newer_change_of_the_same_rule_takes_the_place_of_the_older(self, owner, other):
         row = create("all-high", owner, "true", tier="high")
-        first = ruling.save("archive", "all-high", row, by=owner, version=1)
-        second = ruling.save("archive", "all-high", row, by=other, version=1)
+        first = amending.save("archive", "all-high", row, by=owner, version=1)
+        second = amending.save("archive", "all-high", row, by=other, version=1)
         first.refresh_from_db()
         assert (first.status, second.status) == ("outdated", "waiting")
 
     def test_a_rule_that_changed_meanwhile_is_looked_at_again(self, owner, other):
         row = create("all-high", owner, "true", tier="high")
-        change = ruling.save("archive", "all-high", row, by=owner, version=1)
-        ruling.save("change", "all-high", row, by=other, version=1, order=3)
+        change = amending.save("archive", "all-high", row, by=owner, version=1)
+        amending.save("change", "all-high", row, by=other, version=1, order=3)
         with pytest.raises(Stale):
-            ruling.confirm(change, by=other)
+            amending.confirm(change, by=other)
 
     def test_the_database_refuses_a_confirmation_by_the_one_who_asked(self, owner):
         row = create("all-high", owner, "true", tier="high")
-        change = ruling.save("archive", "all-high", row, by=owner, version=1)
+        change = amending.save("archive", "all-high", row, by=owner, version=1)
         with pytest.raises(IntegrityError), transaction.atomic():
             change.move("confirm", ended_by=owner, ended_at=clock.now())
 
@@ -309,7 +317,9 @@ class TestThePages:
             page = sign_in(owner).get(f"/policies/new?example={slug}")
             form, confirm = page.context["form"], f"next=/policies/new%3Fexample%3D{slug}"
             assert f'{confirm}" target="_blank"' in page.content.decode()  # what was typed or taken over stays open
-            ruling.checked({**ruling.USUAL, **{k: v for k, v in form.initial.items() if k not in ("words", "slug")}})
+            amending.checked(
+                {**amending.USUAL, **{k: v for k, v in form.initial.items() if k not in ("words", "slug")}}
+            )
 
     def test_a_draft_is_shown_before_it_is_saved(self, owner, fresh):
         action = pr()

@@ -44,7 +44,7 @@ USUAL: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class Amendment:
     """A change as it would be: the policy with it, and what that does to the actions of the last weeks."""
 
     verb: str
@@ -62,7 +62,7 @@ class Draft:
         return canonical.digest_of_text(canonical.text({**said, "rule": self.rule_version}))
 
 
-def drafted(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Draft:
+def amended(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Amendment:
     """Check a change and try it on what happened; nothing is written. Raises NotValid, BadFilter."""
     number, text = PolicyVersion.in_force()
     before = read_rules(text)
@@ -75,7 +75,7 @@ def drafted(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Draft
     own = () if verb == "archive" else (rule_of({"slug": slug, "version": version, **fields}),)
     after = tuple(sorted([*others, *own], key=lambda rule: (rule.order, rule.slug)))
     found = compare(before, after)
-    return Draft(verb, slug, fields, row.version if row else 0, number, found, tuple(loosened(row, fields, found)))
+    return Amendment(verb, slug, fields, row.version if row else 0, number, found, tuple(loosened(row, fields, found)))
 
 
 def loosened(row: PolicyRule | None, fields: dict[str, Any], found: Backtest) -> list[str]:
@@ -99,11 +99,11 @@ def save(
     Raises NotValid, BadFilter, SlugTaken, Stale."""
     if row is not None:
         refuse_stale(row.version, version)
-    draft = drafted(verb, slug, row, **given)
+    draft = amended(verb, slug, row, **given)
     return store(draft, by=by) if draft.loosens else write(draft, by=by)
 
 
-def write(draft: Draft, *, by: User, change: PolicyChange | None = None) -> PolicyRule:
+def write(draft: Amendment, *, by: User, change: PolicyChange | None = None) -> PolicyRule:
     """The change and the next version of the policy, in one transaction under the gate. Raises PolicyMoved."""
     with transaction.atomic():
         gate.exclusive()
@@ -118,11 +118,11 @@ def write(draft: Draft, *, by: User, change: PolicyChange | None = None) -> Poli
     return row
 
 
-def audited(draft: Draft) -> dict[str, Any]:
+def audited(draft: Amendment) -> dict[str, Any]:
     return {name: value for name, value in draft.fields.items() if name != "plan"}
 
 
-def applied(draft: Draft, *, by: User) -> PolicyRule:
+def applied(draft: Amendment, *, by: User) -> PolicyRule:
     now = clock.now()
     who = {"changed_by": by, "changed_at": now}
     if draft.verb == "create":
@@ -137,7 +137,7 @@ def applied(draft: Draft, *, by: User) -> PolicyRule:
     return held
 
 
-def store(draft: Draft, *, by: User) -> PolicyChange:
+def store(draft: Amendment, *, by: User) -> PolicyChange:
     """The change, waiting for a second admin; a newer one of the same rule takes its place."""
     with transaction.atomic():
         now = clock.now()
@@ -162,10 +162,10 @@ def confirm(change: PolicyChange, *, by: User) -> PolicyRule:
     return write(again(change, row), by=by, change=change)
 
 
-def again(change: PolicyChange, row: PolicyRule | None) -> Draft:
+def again(change: PolicyChange, row: PolicyRule | None) -> Amendment:
     """The change as it would be now. Raises NotValid, BadFilter."""
     given = {name: value for name, value in change.fields.items() if name != "plan"}
-    return drafted(change.verb, change.slug, row, **given)
+    return amended(change.verb, change.slug, row, **given)
 
 
 def withdraw(change: PolicyChange, *, by: User) -> None:
