@@ -53,7 +53,7 @@ def test_a_lease_taken_while_the_worker_finishes_leaves_one_outcome() -> None:
     with registered("story", story):
         for _ in range(ROUNDS):
             run = builders.run("story")
-            together(lambda: execute(run.pk), lambda: dispatch.reclaim_lost(clock.now()))
+            together(lambda: execute(run.pk), dispatch.reclaim_lost)
             work()
             row = fresh(run)
             assert (row.status, row.result) == ("succeeded", "done")

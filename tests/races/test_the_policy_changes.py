@@ -8,7 +8,7 @@ import pytest
 from django.db import connection as database
 from django.db import transaction
 
-from approvals import deliver, ruling
+from approvals import amending, deliver
 from approvals.act import act
 from approvals.errors import AlreadyDecided
 from approvals.models import Action, Attempt, PolicyChange, PolicyRule, PolicyVersion
@@ -40,7 +40,7 @@ def asked() -> Action:
 
 
 def create(slug: str, by: User, effect: str = "require", **fields: Any) -> Any:
-    return ruling.save("create", slug, None, by=by, when="true", effect=effect, **fields)
+    return amending.save("create", slug, None, by=by, when="true", effect=effect, **fields)
 
 
 def test_a_start_and_a_rule_that_denies_it_are_one_after_the_other(shop, ben, owner):
@@ -141,8 +141,8 @@ def test_two_admins_who_save_at_once_lose_nothing_of_each_other(shop, owner):
 def test_two_admins_who_change_one_rule_at_once_are_one_and_a_stale_one(shop, owner):
     row = create("one", owner)
     results = together(
-        lambda: ruling.save("change", "one", row, by=owner, version=1, quorum=2),
-        lambda: ruling.save("change", "one", row, by=owner, version=1, quorum=3),
+        lambda: amending.save("change", "one", row, by=owner, version=1, quorum=2),
+        lambda: amending.save("change", "one", row, by=owner, version=1, quorum=3),
     )
     assert sorted(type(each).__name__ for each in results) == ["PolicyRule", "Stale"]
     assert isinstance(next(each for each in results if not isinstance(each, PolicyRule)), Stale)
@@ -151,8 +151,8 @@ def test_two_admins_who_change_one_rule_at_once_are_one_and_a_stale_one(shop, ow
 
 def test_two_admins_who_confirm_at_once_confirm_once(shop, owner):
     row = create("all", owner, tier="high")
-    change = ruling.save("archive", "all", row, by=owner, version=1)
+    change = amending.save("archive", "all", row, by=owner, version=1)
     one, two = (person(name, "viewer", "admin") for name in ("ada", "bob"))
-    together(lambda: ruling.confirm(change, by=one), lambda: ruling.confirm(change, by=two))
+    together(lambda: amending.confirm(change, by=one), lambda: amending.confirm(change, by=two))
     assert PolicyChange.objects.get().status == "confirmed"
     assert PolicyVersion.newest() == 2
