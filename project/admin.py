@@ -18,8 +18,8 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from project.people.doors import is_fresh, to_step_up, who
-from project.people.models import ApiToken, User
-from project.people.roles import can
+from project.people.models import ApiToken, Authenticator, User
+from project.people.roles import ADMIN, LastAdmin, can, check_admin_stays
 from triggers.models import Audit
 
 # Never shown in a window: secrets, and what foreigners wrote (their own pages draw it safely).
@@ -212,7 +212,21 @@ def furnish(site: admin.AdminSite) -> None:
     for label in WINDOWS:
         site.register(list(apps.get_app_config(label).get_models()), Window)
     for label, words in PLURALS.items():
+class AuthenticatorAdmin(Guarded):
+    """Enrolled by its person; removed here for somebody who lost the phone and every recovery code."""
+
+    list_display = ("user", "confirmed_at")
+    fields = readonly_fields = ("user", "confirmed_at")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
         apps.get_model(label)._meta.verbose_name_plural = words
     for model, row in EDITABLE.items():
         site.register(model, row)
     site.has_permission = lambda request: can(request.user, "configure")  # type: ignore[method-assign]
+    Authenticator: AuthenticatorAdmin,

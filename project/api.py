@@ -5,7 +5,6 @@ from functools import wraps
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import authenticate
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import URLPattern, URLResolver
@@ -22,9 +21,9 @@ from project.lib.faults import read_faults
 from project.lib.problem import Problem
 from project.lib.schema import NotFound, answer
 from project.lib.states import IllegalMove
-from project.people import doors
 from project.people.auth import SIGNED_IN, Forbidden, NotSignedIn, caller
 from triggers.api import router as machine_router
+from project.proving import prove
 from triggers.api_audit import router as audit_router
 from triggers.api_bulk import router as bulk_router
 from triggers.api_config import router as config_router
@@ -59,13 +58,6 @@ class Moved(Problem):
 
     code = "moved"
     http = 409
-
-
-class NotConfirmed(Problem):
-    """That is not your password."""
-
-    code = "not_confirmed"
-    http = 403
 
 
 class StrictParser(Parser):
@@ -142,11 +134,11 @@ def step_up(request: HttpRequest, body: StepUpIn) -> Any:
     who = caller(request)
     if who.token is not None or who.user is None:
         raise Forbidden("A token cannot step up; a person in a browser can.")
-    if body.code:
-        raise NotValid("No second factor is enrolled; send the password.", field="code")
-    if authenticate(request, username=who.user.username, password=body.password) != who.user:
-        raise NotConfirmed
-    doors.step_up(request)
+    if body.code and not who.user.enrolled:
+        raise NotValid("No authenticator app is enrolled; send the password.", field="code")
+    if not body.code and who.user.enrolled:
+        raise NotValid("An authenticator app is enrolled; send its code.", field="code")
+    prove(request, password=body.password, code=body.code)
     return Status(204, None)
 
 

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from project import health, metrics, settings_pages, views
+from project import health, metrics, proving_pages, settings_pages, views
 from project.admin import furnish
 from project.api import addresses, no_such_address
 from project.people import views as people
@@ -22,10 +22,11 @@ urlpatterns = [
     path("settings", settings_pages.me, name="settings"),
     path("settings/tokens", settings_pages.tokens, name="tokens"),
     path("settings/tokens/<int:pk>/revoke", settings_pages.revoke_token, name="token-revoke"),
+    path("settings/authenticator", proving_pages.authenticator, name="authenticator"),
     path("settings/checks", settings_pages.checks, name="checks"),
     path("sign-in", people.sign_in, name="sign-in"),
     path("sign-out", people.sign_out, name="sign-out"),
-    path("step-up", people.step_up, name="step-up"),
+    path("step-up", proving_pages.step_up, name="step-up"),
     path("password", views.password_change, name="password-change"),
     path("", include("approvals.urls")),
     path("", include("approvals.connection_urls")),

@@ -1,4 +1,4 @@
-"""Signing in and out, the first password, and proving again who one is."""
+"""Signing in and out, and the first password."""
 
 from typing import Any
 
@@ -91,21 +91,6 @@ def password_change(request: HttpRequest) -> HttpResponse:
         return redirect("home")
     status = 400 if form.is_bound else 200
     return render(request, "password_change.html", {"form": form}, status=status)
-
-
-@sensitive_post_parameters()
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def step_up(request: HttpRequest) -> HttpResponse:
-    """Ask for the password again; then back, where it is good for five minutes and one decision."""
-    page = doors.safe_next(request, "/")
-    form = PasswordForm(request, request.POST or None)
-    if form.is_valid():
-        doors.step_up(request)
-        return redirect(page)
-    status = 400 if form.is_bound else 200
-    context = {"form": form, "next": page, "back": doors.came_from(request)}
-    return render(request, "step_up.html", context, status=status)
 
 
 def too_many(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
