@@ -15,6 +15,7 @@ from approvals.models import PolicyChange, PolicyRule, PolicyVersion
 from approvals.models.policy import ASKED
 from approvals.policy import again_when_moved
 from approvals.rules import ALLOW, CONDITION, DENY, EFFECTS, REQUIRE, read_rules, rule_of
+from approvals.teams import warnings
 from approvals.tiers import Tier
 from approvals.windows import checked_windows
 from approvals.wish import LONGEST
@@ -30,16 +31,20 @@ if TYPE_CHECKING:
 
 MOST_PEOPLE = 20
 MOST_RULES = 200
-ASKS = {*ASKED} - {"plan"}  # members of a rule that say what it asks for, not where it stands
+LONGEST_HOLD = 3600  # seconds
+ASKS = {*ASKED} - {"plan", "escalate_after"}  # members of a rule that say what it asks for, not where it stands
 USUAL: dict[str, Any] = {
     "order": 100,
     "tier": "",
     "reviewers": [],
     "quorum": 0,
+    "rejections": 0,
     "four_eyes": False,
     "expires": 0,
     "windows": [],
     "zone": "UTC",
+    "escalate_after": 0,
+    "hold": 0,
 }
 
 
@@ -54,6 +59,7 @@ class Amendment:
     policy: int  # the version it was compared with
     backtest: Backtest
     loosens: tuple[str, ...]  # sentences; with any of them it needs a second admin
+    warns: tuple[str, ...] = ()  # sentences; it can be saved all the same
 
     @property
     def seen(self) -> str:
@@ -75,7 +81,8 @@ def amended(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Amend
     own = () if verb == "archive" else (rule_of({"slug": slug, "version": version, **fields}),)
     after = tuple(sorted([*others, *own], key=lambda rule: (rule.order, rule.slug)))
     found = compare(before, after)
-    return Amendment(verb, slug, fields, row.version if row else 0, number, found, tuple(loosened(row, fields, found)))
+    loosens, warns = tuple(loosened(row, fields, found)), tuple(warnings(fields))
+    return Amendment(verb, slug, fields, row.version if row else 0, number, found, loosens, warns)
 
 
 def loosened(row: PolicyRule | None, fields: dict[str, Any], found: Backtest) -> list[str]:
@@ -209,9 +216,11 @@ def check_effect(fields: dict[str, Any]) -> None:
     if fields["tier"] not in tiers:
         words = {DENY: "What is denied has no tier.", ALLOW: "A rule allows low; nothing lets high through."}
         raise NotValid(words.get(fields["effect"], "A rule requires medium or high."), field="tier")
-    for name in ("reviewers", "quorum", "four_eyes", "expires"):
+    for name in ("reviewers", "quorum", "rejections", "four_eyes", "expires", "escalate_after"):
         if fields[name] and fields["effect"] != REQUIRE:
             raise NotValid(f"Only a rule that requires people says `{name}`.", field=name)
+    if fields["hold"] and fields["effect"] != ALLOW:
+        raise NotValid("Only a rule that lets things through holds them for a while.", field="hold")
     if fields["windows"] and fields["effect"] == DENY:
         raise NotValid("What is denied needs no window.", field="windows")
 
@@ -219,8 +228,16 @@ def check_effect(fields: dict[str, Any]) -> None:
 def check_numbers(fields: dict[str, Any]) -> None:
     if not 0 <= fields["quorum"] <= MOST_PEOPLE:
         raise NotValid(f"At most {MOST_PEOPLE} people.", field="quorum")
+    if not 0 <= fields["rejections"] <= MOST_PEOPLE:
+        raise NotValid(f"At most {MOST_PEOPLE} people.", field="rejections")
     if fields["expires"] and not 60 <= fields["expires"] <= LONGEST.total_seconds():
         raise NotValid("People have between 60 seconds and 7 days.", field="expires")
+    if not 0 <= fields["hold"] <= LONGEST_HOLD:
+        raise NotValid(f"It is held for at most {LONGEST_HOLD} seconds.", field="hold")
+    if fields["escalate_after"] and not 60 <= fields["escalate_after"] <= LONGEST.total_seconds():
+        raise NotValid("The next group is asked after 60 seconds to 7 days.", field="escalate_after")
+    if fields["escalate_after"] and len(set(fields["reviewers"])) < 2:
+        raise NotValid("Name at least two roles or teams: the first, and who is asked next.", field="escalate_after")
     if not 0 <= fields["order"] <= 10_000:
         raise NotValid("The order is a number up to 10000.", field="order")
 

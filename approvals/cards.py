@@ -5,19 +5,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
 
-from approvals import policy
+from approvals import policy, reviewing
 from approvals.answer_forms import answer_form
 from approvals.argument_forms import Form
+from approvals.before_after import Before, before
 from approvals.changes import Change, changes
+from approvals.connectors import external
 from approvals.errors import ApprovalProblem, NotValid, UnknownKind
+from approvals.evidence import Evidence, in_order
 from approvals.kinds import Kind, named
-from approvals.models import Action, Attempt, Decision
+from approvals.looking import drawn
+from approvals.models import Action, Attempt, CallBack, Decision, Freeze, Notice, Review
 from approvals.models.action import Status
+from approvals.propose import SPENT
 from approvals.refusals import check_person
 from approvals.rules import Reason, Ruling
 from approvals.tallying import Panel
+from approvals.tiers import Tier, stricter
 from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter
@@ -35,17 +40,12 @@ VERBS = {  # what the button says; a kind that is not here says only "Approve"
     "wecom.post": "message",
     "event.publish": "event",
 }
-MOST_EVIDENCE = 50
+ASKED_AGAIN = {
+    "target_moved": "It was approved, but what it would change is no longer what people saw. Nothing was sent.",
+    "policy_stricter": "It was approved, but the policy asks for more now. Nothing was sent.",
+    "changed_after_approval": "It was approved, but it, or its connection, was changed since. Nothing was sent.",
+}
 RETURNS = ("url", "html_url", "link")  # members of a result that lead to the thing made
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One check of the handler: `tone` is ok (speaks for it), fail (against) or retry (unknown)."""
-
-    text: str
-    tone: str
-    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,8 @@ class Card:
     letter: DeadLetter | None = None
     newer: Action | None = None  # what took the place of a superseded one
     undoers: tuple[Action, ...] = ()  # what undoes it, or has tried to
+    told: tuple[Notice, ...] = ()  # the receipts of messages that asked
+    review: Review | None = None  # it was drawn to be looked at afterwards
     barred: str = ""
     fresh: bool = False  # the reader proved again who he is
     ruling: Ruling | None = None  # what the policy says now; only of what waits
@@ -112,6 +114,72 @@ class Card:
         except NotValid:
             return None
 
+    @cached_property
+    def tier(self) -> Tier:
+        """The risk it is treated as: what the policy in force asks for, when that is more than it was asked as."""
+        return stricter(self.action.tier, self.ruling.tier) if self.ruling else Tier(self.action.tier)
+
+    @property
+    def usual_tier(self) -> Tier:
+        """What its kind alone would be."""
+        return policy.usual(self.action.kind)
+
+    @property
+    def raised_by(self) -> list[Reason]:
+        """The rules that ask for this tier, where the kind alone would ask for less."""
+        if self.tier.rank <= self.usual_tier.rank:
+            return []
+        return [said for said in self.reasons if said.tier == self.tier or (said.error and self.tier is Tier.HIGH)]
+
+    @property
+    def is_over_budget(self) -> bool:
+        return self.action.policy == SPENT
+
+    @property
+    def may_look(self) -> bool:
+        return self.review is not None and reviewing.may_look(self.review, self.reader)
+
+    @cached_property
+    def before(self) -> Before | None:
+        """What it would meet, and change there; None when it is bound to nothing."""
+        return before(self.action, self.kind)
+
+    @property
+    def asked_again(self) -> str:
+        """Why it waits although people had said yes to it, in a sentence."""
+        return ASKED_AGAIN.get(self.action.reason_code, "") if self.is_awaiting else ""
+
+    @property
+    def drawn(self) -> str:
+        """Carried by the form: when it was drawn, for whom."""
+        return drawn(self.action, self.reader, self.now)
+
+    @property
+    def noes(self) -> tuple[int, int]:
+        """How many people said no to this revision, and how many must."""
+        said = sum(d.verdict == "reject" and d.revision == self.action.revision for d in self.decisions)
+        return said, self.ruling.rejections if self.ruling else self.action.rejections_needed
+
+    @cached_property
+    def freeze(self) -> Freeze | None:
+        """The entry of the freeze calendar that holds it back now, or would once it is approved."""
+        if self.action.status not in (Status.AWAITING, Status.APPROVED):
+            return None
+        rows = Freeze.objects.ahead(self.now).order_by("-ends_at")
+        return next(
+            (row for row in rows if row.is_on(self.now) and row.means(self.action.kind, self.action.tier)), None
+        )
+
+    @property
+    def is_grant(self) -> bool:
+        """Does whoever asked do it himself, once he may?"""
+        return self.action.kind.startswith(f"{external.FAMILY}.")
+
+    @cached_property
+    def call_back(self) -> CallBack | None:
+        """Whether the program outside that asked is told of its end."""
+        return CallBack.objects.filter(action=self.action).first() if self.action.token_id else None
+
     @property
     def is_awaiting(self) -> bool:
         return self.action.status == "awaiting"
@@ -137,11 +205,11 @@ class Card:
 
     @property
     def needs_step_up(self) -> bool:
-        return self.action.tier == "high" and not self.fresh
+        return self.tier is Tier.HIGH and not self.fresh
 
     @property
     def reason_needed(self) -> bool:
-        return self.action.tier == "high"
+        return self.tier is Tier.HIGH
 
     @property
     def given(self) -> list[Decision]:
@@ -187,7 +255,8 @@ class Card:
     def can_take_back(self) -> bool:
         """The one who decided, or an admin, while nothing was started."""
         decided = any(d.by_id == self.reader.pk for d in self.given)
-        return self.action.status == "approved" and (decided or can(self.reader, "configure"))
+        was_asked = self.action.decided_at is not None  # what nobody was asked about is undone, not asked again
+        return self.action.status == "approved" and was_asked and (decided or can(self.reader, "configure"))
 
     @property
     def held(self) -> bool:
@@ -215,8 +284,7 @@ class Card:
     @cached_property
     def evidence(self) -> list[Evidence]:
         """Against first: what speaks against it must be read before the rest."""
-        items = [read(item) for item in self.action.evidence[:MOST_EVIDENCE]]
-        return sorted(items, key=lambda item: ("fail", "retry", "ok").index(item.tone))
+        return in_order(self.action.evidence)
 
     @property
     def score(self) -> dict[str, int]:
@@ -292,7 +360,9 @@ def card_of(
         attempts=tuple(action.attempts.order_by("number")),
         letter=DeadLetter.objects.filter(kind="action", action_id=action.pk).first(),
         undoers=tuple(action.compensated_by.order_by("pk")),
+        told=tuple(Notice.objects.about(action)),
         newer=newer_than(action) if action.status == Status.SUPERSEDED else None,
+        review=Review.objects.filter(action=action).select_related("by").first() if action.is_settled else None,
         barred=why_not(action, reader, ruling) if waits else "",
         ruling=ruling,
         fresh=fresh,
@@ -304,14 +374,3 @@ def newer_than(action: Action) -> Action | None:
     """What the same step asked for after this."""
     same = Action.objects.filter(kind=action.kind, step=action.step, origin_run=action.origin_run, pk__gt=action.pk)
     return same.order_by("pk").first() if action.origin_run else None
-
-
-def read(item: Any) -> Evidence:
-    """One entry as handlers give it: `{text, for: true|false|null, url?}`; anything else is shown as it is."""
-    if not isinstance(item, dict):
-        return Evidence(str(item), "retry", "")
-    given = item.get("for")
-    tone = "ok" if given is True else "fail" if given is False else "retry"
-    url = str(item.get("url") or "")
-    text = str(item.get("text") or json.dumps(item, ensure_ascii=False))
-    return Evidence(text, tone, url if url.startswith(("https://", "http://")) else "")

@@ -15,6 +15,8 @@ SYSTEMS = {
     "slack": ("hash", "Slack", "Messages into one channel, by a bot's token or an incoming webhook."),
     "feishu": ("message-circle", "Feishu", "Messages into one group, by the webhook of a custom bot. Lark too."),
     "wecom": ("messages-square", "WeCom", "Messages into one group, by the webhook of a group bot."),
+    "dingtalk": ("message-square", "DingTalk", "Requests to decide into one group, by the webhook of its robot."),
+    "telegram": ("send", "Telegram", "Requests to decide to single people, by a bot of yours."),
     "stripe": ("credit-card", "Stripe", "Refunds."),
     "notify": ("bell", "Notifications", "Messages to your own people, by chat, mail or push (Apprise addresses)."),
 }
@@ -99,9 +101,10 @@ class WebhookForm(ConnectionForm):
 
 class SlackForm(WebhookForm):
     CONFIG = ("channel",)
-    SECRETS = ("webhook_url", "token")
+    SECRETS = ("webhook_url", "token", "signing_secret")
 
     token = secret_field("Bot token", "Instead of a webhook: xoxb-… with the right chat:write.")
+    signing_secret = secret_field("Signing secret", "For buttons: it proves whose click it was.")
     channel = plain_field("Channel", "With a token: the channel's id, C0123456789.")
 
 
@@ -109,6 +112,12 @@ class FeishuForm(WebhookForm):
     SECRETS = ("webhook_url", "secret")
 
     secret = secret_field("Signing secret", "If the bot checks signatures.")
+
+
+class TelegramForm(ConnectionForm):
+    SECRETS = ("token",)
+
+    token = secret_field("Bot token", "From @BotFather: 123456:ABC…")
 
 
 class StripeForm(ConnectionForm):
@@ -134,6 +143,8 @@ FORMS: dict[str, type[ConnectionForm]] = {
     "slack": SlackForm,
     "feishu": FeishuForm,
     "wecom": WebhookForm,
+    "dingtalk": FeishuForm,
+    "telegram": TelegramForm,
     "stripe": StripeForm,
     "notify": NotifyForm,
 }

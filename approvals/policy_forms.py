@@ -15,6 +15,7 @@ EFFECTS = (
     ("allow", "Do it at once, tell people afterwards"),
 )
 TIERS = (("", "Usual for the effect"), ("medium", "Medium: a reviewer"), ("high", "High: fresh sign-in and a reason"))
+NUMBERS = ("quorum", "rejections", "expires", "hold", "escalate_after")  # that may be left empty
 EXAMPLES: dict[str, dict[str, Any]] = {
     "two-for-refunds": {
         "words": "Refunds of more than 500.00, or of the whole charge, need two people.",
@@ -27,6 +28,12 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "words": "No agent deletes anything by a plain HTTP call.",
         "when": 'action.kind == "http.request" && action.arguments.method == "DELETE"',
         "effect": "deny",
+    },
+    "comments-can-be-undone": {
+        "words": "Comments wait five minutes before they go out, so that people can undo them.",
+        "when": 'action.kind == "github.comment"',
+        "effect": "allow",
+        "hold": 300,
     },
     "mail-in-office-hours": {
         "words": "Mails go out from Monday to Friday, nine to five; what is approved at night waits.",
@@ -66,14 +73,33 @@ class PolicyForm(DeskForm):
         label="Who may decide", required=False, help_text="Roles or teams, one a line. Empty: any reviewer."
     )
     quorum = forms.IntegerField(label="How many people", min_value=0, max_value=20, required=False)
+    rejections = forms.IntegerField(
+        label="How many must say no",
+        min_value=0,
+        max_value=20,
+        required=False,
+        help_text="Until so many have, it waits on. Empty: one no ends it.",
+    )
     four_eyes = forms.BooleanField(label="Who owns or lately changed the trigger has asked for it too", required=False)
     expires = forms.IntegerField(
         label="Time to decide", min_value=0, required=False, help_text="Seconds at most. Empty: a day."
+    )
+    escalate_after = forms.IntegerField(
+        label="Ask the next after",
+        min_value=0,
+        required=False,
+        help_text="Seconds. The first who may decide is told at once, each next one so much later. Empty: all at once.",
     )
     windows = WindowsField(
         label="Only start", required=False, help_text="One a line: mon-fri 09:00-17:00. Empty: at any time."
     )
     zone = forms.CharField(label="Time zone", max_length=64, widget=forms.TextInput(attrs={**MONO, "list": "zones"}))
+    hold = forms.IntegerField(
+        label="Hold it for",
+        min_value=0,
+        required=False,
+        help_text="Seconds before what is let through happens, in which people can undo it. Empty: none.",
+    )
     order = forms.IntegerField(label="Order", min_value=0, max_value=10_000, help_text="Where it stands in the list.")
     slug = ShortNameField()
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
@@ -82,7 +108,7 @@ class PolicyForm(DeskForm):
         given = {"effect": "require", "zone": "UTC", "order": 100, **(initial or {})}
         if rule is not None:
             given = {name: getattr(rule, name) for name in self.base_fields}
-            given |= {"quorum": rule.quorum or None, "expires": rule.expires or None}
+            given |= {name: getattr(rule, name) or None for name in NUMBERS}
         super().__init__(data, initial=given)
         if rule is not None:
             del self.fields["slug"]
@@ -90,4 +116,4 @@ class PolicyForm(DeskForm):
     def row_fields(self) -> dict[str, Any]:
         """As the door takes them."""
         own = {name: value for name, value in self.cleaned_data.items() if name not in ("slug", "version")}
-        return {**own, "quorum": own["quorum"] or 0, "expires": own["expires"] or 0}
+        return own | {name: own[name] or 0 for name in NUMBERS}

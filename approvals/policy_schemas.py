@@ -45,10 +45,13 @@ class RuleFields(Strict):
     tier: Literal["", "low", "medium", "high"] = ""
     reviewers: list[str] = Field([], max_length=20)
     quorum: int = 0
+    rejections: int = 0
     four_eyes: bool = False
     expires: int = 0
     windows: list[WindowIn] = []
     zone: str = Field("UTC", max_length=64)
+    escalate_after: int = 0
+    hold: int = 0
 
 
 class RuleIn(RuleFields):
@@ -75,10 +78,13 @@ class RuleOut(Schema):
     tier: str
     reviewers: list[str]
     quorum: int
+    rejections: int
     four_eyes: bool
     expires: int
     windows: list[dict[str, Any]]
     zone: str
+    escalate_after: int
+    hold: int
     version: int
     changed_by: str | None
     changed_at: Moment
@@ -141,14 +147,20 @@ class BacktestOut(Schema):
     asks_otherwise: int
     less_than_high: list[int]
     loosens: list[str]
+    warns: list[str]
     changes: list[TriedOut]
 
     @classmethod
     def of(cls, draft: Amendment) -> dict[str, Any]:
         found: Backtest = draft.backtest
-        plain = set(cls.model_fields) - {"loosens", "changes"}
+        plain = set(cls.model_fields) - {"loosens", "warns", "changes"}
         changes = [
             {"action": one.action.pk, "title": one.action.title, "before": one.before.words, "after": one.after.words}
             for one in found.changes
         ]
-        return {**{name: getattr(found, name) for name in plain}, "loosens": list(draft.loosens), "changes": changes}
+        return {
+            **{name: getattr(found, name) for name in plain},
+            "loosens": list(draft.loosens),
+            "warns": list(draft.warns),
+            "changes": changes,
+        }

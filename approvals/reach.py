@@ -14,6 +14,8 @@ NEEDED = {  # one of these secrets, and what is said without
     "slack": (("webhook_url", "token"), "a webhook address, or a token and a channel"),
     "feishu": (("webhook_url",), "a webhook address"),
     "wecom": (("webhook_url",), "a webhook address"),
+    "dingtalk": (("webhook_url",), "a webhook address"),
+    "telegram": (("token",), "the bot's token"),
     "stripe": (("key",), "a key"),
 }
 LONGEST_WINDOW = 30 * 24 * 3600  # seconds a far side may be said to remember a key

@@ -14,10 +14,18 @@ def wants(rule: Any) -> str:
     """`rule` is anything with the members of a rule."""
     if rule.effect == "deny":
         return "denies it"
-    said = ["does it at once, and tells people"] if rule.effect == "allow" else asks(rule)
+    said = [lets(rule)] if rule.effect == "allow" else asks(rule)
     if rule.windows:
         said.append(f"only {', '.join(map(window_words, rule.windows))} ({rule.zone})")
     return ", ".join(said)
+
+
+def lets(rule: Any) -> str:
+    return (
+        f"does it after {span(rule.hold)} in which it can be undone"
+        if rule.hold
+        else "does it at once, and tells people"
+    )
 
 
 def asks(rule: Any) -> list[str]:
@@ -26,6 +34,8 @@ def asks(rule: Any) -> list[str]:
     said = [f"asks {many} of {people}" if rule.reviewers else f"asks {many} people" if many > 1 else "asks a person"]
     said += ["high risk"] if rule.tier == "high" else []
     said += ["four eyes"] if rule.four_eyes else []
+    said += [f"the next after {span(rule.escalate_after)}"] if rule.escalate_after else []
+    said += [f"ended by {rule.rejections} noes"] if rule.rejections > 1 else []
     return [*said, *([f"within {span(rule.expires)}"] if rule.expires else [])]
 
 

@@ -43,11 +43,14 @@ class Rule:
     tier: str = ""
     reviewers: tuple[str, ...] = ()
     quorum: int = 0
+    rejections: int = 0
     four_eyes: bool = False
     expires: int = 0  # seconds people have at most; 0: as long as whoever asked wants
     windows: tuple[Window, ...] = ()
     zone: str = "UTC"
+    escalate_after: int = 0  # seconds until the next of `reviewers` is told too; 0: all at once
     order: int = 0
+    hold: int = 0  # seconds in which what is low waits, and can be undone
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -59,10 +62,13 @@ class Rule:
         try:
             answer = program(self.when).execute(View(values, branches(self.paths)).context)
         except CEL_ERRORS as error:
-            return Reason(self.slug, self.effect, self.when, self.trouble(values, error))
+            return self.reason(self.trouble(values, error))
         if answer is False:
             return None
-        return Reason(self.slug, self.effect, self.when, "" if answer is True else "it is neither true nor false")
+        return self.reason("" if answer is True else "it is neither true nor false")
+
+    def reason(self, error: str) -> Reason:
+        return Reason(self.slug, self.effect, self.when, error, tier_of(self) if self.effect == REQUIRE else "")
 
     def trouble(self, values: Values, error: Exception) -> str:
         """Why it could not be asked, naming a path and never a value."""
@@ -80,9 +86,11 @@ class Reason:
     effect: str
     when: str
     error: str = ""
+    tier: str = ""  # that it asks for
 
     def told(self) -> dict[str, str]:
-        return {"rule": self.rule, "effect": self.effect, "when": self.when, "error": self.error}
+        said = {"rule": self.rule, "effect": self.effect, "when": self.when, "error": self.error}
+        return {**said, "tier": str(self.tier)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,10 @@ class Ruling:
     allowed_by: str = ""
     reasons: tuple[Reason, ...] = ()
     expires: int = 0
+    hold: int = 0
+    rejections: int = 1  # people whose no ends it
     windows: tuple[tuple[str, tuple[Window, ...]], ...] = ()  # (zone, windows) of each rule that has some
+    escalate_after: int = 0
     about: tuple[int, str, str] | None = None  # revision, digest and tier of the action it was computed for
 
     @property
@@ -148,6 +159,7 @@ def judge(
     lowered = bool(allowing) and may_lower and usual.waits and not (denying or asking or broken)
     tier = stricter(Tier.LOW if lowered else usual, at_least, *map(tier_of, asking), *(Tier.HIGH for _ in broken))
     let = allowing[:1] if lowered and not tier.waits else []
+    held = [rule for rule in allowing if rule.hold and tier is Tier.LOW]
     groups = merged(Panel(rule.reviewers, rule.quorum or 1) for rule in asking if rule.reviewers) if tier.waits else ()
     least = max([1, *(rule.quorum for rule in asking if not rule.reviewers)])
     first = next(iter([*denying, *broken, *sorted(asking, key=lambda rule: -tier_of(rule).rank), *let]), None)
@@ -162,9 +174,12 @@ def judge(
         version=version,
         denied_by=denying[0].slug if denying else "",
         allowed_by=let[0].slug if let else "",
-        reasons=tuple(said for rule, said in heard if rule.effect != ALLOW or said.error or rule in let),
+        reasons=tuple(said for rule, said in heard if rule.effect != ALLOW or said.error or rule in (*let, *held)),
         expires=min([rule.expires for rule in asking if rule.expires], default=0),
+        rejections=min([rule.rejections or 1 for rule in asking], default=1),
+        hold=max([rule.hold for rule in held], default=0),
         windows=tuple((rule.zone, rule.windows) for rule in plain if rule.windows),
+        escalate_after=min([rule.escalate_after for rule in asking if rule.escalate_after], default=0),
     )
 
 

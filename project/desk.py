@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 
-from approvals import deliver, undoing
+from approvals import call_backs, deliver, digests, telling, undoing
 from project import metrics_rows
 from project.lib.alone import alone
 from project.lib.apart import Round
@@ -18,6 +18,9 @@ def stages() -> dict[str, Callable[[], int]]:
         "lost": deliver.presume_silent_ones_lost,
         "undone": undoing.tick,
         "delivered": deliver.deliver_due,
+        "told": telling.tick,
+        "told_daily": digests.tick,
+        "called_back": call_backs.tick,
     }
 
 

@@ -93,6 +93,19 @@ def web_address(name: str, default: str) -> str:
     return value
 
 
+def mail_server(name: str) -> str:
+    """`smtp://user:password@host:587`, `smtps://…`, or nothing."""
+    value = text(name)
+    try:
+        parts = urlsplit(value)
+        fits = parts.scheme in ("smtp", "smtps", "smtp+none") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fits = False
+    if value and not fits:
+        raise BadSetting(name, "must be an address like smtp://user:password@mail.example.org:587")
+    return value
+
+
 def networks(name: str) -> list[str]:
     """Addresses and CIDR networks, comma-separated."""
     for word in (entries := words(name)):

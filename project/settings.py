@@ -31,9 +31,10 @@ HANDLERS_DIR = Path(env.text("HANDLERS_DIR", str(DATA_DIR / "handlers")))
 FILE_ROOTS = env.words("FILE_ROOTS", str(DATA_DIR / "inbox"))
 MAX_BODY_BYTES = env.integer("MAX_BODY_BYTES", 1024 * 1024, at_least=1)
 RETENTION_DAYS = env.integer("RETENTION_DAYS", 30, at_least=1)
+REVIEW_SAMPLE = env.integer("REVIEW_SAMPLE", 5, at_least=0, at_most=100)
 EGRESS_ALLOW = env.reachable("EGRESS_ALLOW")
 NOTIFY_URLS = env.addresses("NOTIFY_URLS")
-EMAIL_URL = env.text("EMAIL_URL")
+EMAIL_URL = env.mail_server("EMAIL_URL")
 EMAIL_FROM = env.text("EMAIL_FROM")
 LLM_MODEL = env.text("LLM_MODEL")
 LLM_BASE_URL = env.text("LLM_BASE_URL")
@@ -122,8 +123,8 @@ AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_CALLABLE = "project.people.views.too_many"
 AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code"]
+AXES_LOCKOUT_CALLABLE = "project.people.views.too_many"
 
 USE_TZ = True
 TIME_ZONE = env.time_zone("TIME_ZONE")

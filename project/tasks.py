@@ -7,6 +7,7 @@ from typing import Any
 
 from celery import shared_task, signals
 
+from approvals.models import Connection
 from project import desk, health, periodic
 from project.lib import spans
 from triggers import retention, stopping
@@ -51,6 +52,7 @@ def before_beating(**_: Any) -> None:
     """The same for beat, which also needs its rows."""
     health.require_migrated()
     periodic.ensure()
+    Connection.objects.built_in_mail()
 
 
 @signals.worker_before_create_process.connect

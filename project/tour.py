@@ -88,6 +88,13 @@ TRIGGERS: dict[str, dict[str, Any]] = {
         "handler": "notify",
         "priority": 2,
     },
+    "alarm-unreached": {
+        "name": "Tell us when nobody could be asked",
+        "source": "/nightdesk",
+        "type_pattern": "nightdesk.approval.unreached",
+        "handler": "notify",
+        "priority": 2,
+    },
 }
 
 CONNECTIONS = ("github", "http", "smtp", "slack", "feishu", "wecom", "stripe")  # practice ones, beside `default`

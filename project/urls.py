@@ -31,6 +31,7 @@ urlpatterns = [
     path("", include("approvals.urls")),
     path("", include("approvals.connection_urls")),
     path("", include("approvals.policy_urls")),
+    path("", include("approvals.telling_urls")),
     path("", include("triggers.urls")),
     path("api/v1/", addresses()),
     re_path(r"^api/(?P<rest>.*)$", no_such_address),

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from pydantic import Field, field_validator
 
@@ -28,6 +29,8 @@ SLACK_BUSY = ("ratelimited", "rate_limited")
 FEISHU_BUSY = (9499, 11232)  # too many requests (Feishu, "Custom bot usage guide")
 WECOM_BUSY = (45009, 45033)  # over the frequency, or too many calls at once (WeCom, "Global error codes")
 WECOM_IN_DOUBT = (-1,)  # "the system is busy"
+DINGTALK_BUSY = (130101,)  # over twenty messages a minute (DingTalk, "Custom robot access")
+DINGTALK_IN_DOUBT = (-1,)
 PAUSE = timedelta(seconds=60)  # their limits count by the minute
 BYTES = {"feishu": 18_000, "wecom": 2048}
 
@@ -119,6 +122,17 @@ def wecom(far: Far, wish: WecomPost, key: str) -> Result:
     """By the webhook of a group bot."""
     body = {"msgtype": "text", "text": {"content": wish.text}}
     return numbered(post(far, webhook_of(far), body), "errcode", "errmsg", WECOM_BUSY, WECOM_IN_DOUBT)
+
+
+def dingtalk(far: Far, text: str) -> Result:
+    """By the webhook of a group's robot, signed in the address when the connection holds its secret."""
+    url = webhook_of(far)
+    if secret := far.secrets.get("secret"):
+        moment = str(int(time.time() * 1000))
+        mark = hmac.new(str(secret).encode(), f"{moment}\n{secret}".encode(), hashlib.sha256).digest()
+        url = f"{url}&{urlencode({'timestamp': moment, 'sign': base64.b64encode(mark).decode()})}"
+    body = {"msgtype": "text", "text": {"content": text}}
+    return numbered(post(far, url, body), "errcode", "errmsg", DINGTALK_BUSY, DINGTALK_IN_DOUBT)
 
 
 def numbered(answer: Answer, code: str, words: str, busy: tuple[int, ...], in_doubt: tuple[int, ...]) -> Result:

@@ -11,6 +11,7 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from typing import Annotated, Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import EmailValidator
 from pydantic import AfterValidator, Field, model_validator
@@ -81,7 +82,7 @@ def shown(address: str) -> str:
 
 
 def deliver(far: Far, mail: Mail, key: str) -> Result:
-    sender = str(far.config.get("sender") or "")
+    sender = sender_of(far)
     try:
         message = composed(mail, bare(sender), key)
         recipients = [in_ascii(each) for each in mail.everybody]
@@ -120,6 +121,11 @@ def message_id(key: str, sender: str) -> str:
     return f"<nightdesk.{mark}@{in_ascii(sender).rpartition('@')[2]}>"
 
 
+def sender_of(far: Far) -> str:
+    """The address mails come from: the connection's, or EMAIL_FROM for the one that EMAIL_URL makes."""
+    return settings.EMAIL_FROM if far.config.get("from") == "EMAIL_URL" else str(far.config.get("sender") or "")
+
+
 def security_of(config: Mapping[str, Any]) -> Any:
     return str(config.get("security") or "starttls")
 
@@ -134,6 +140,8 @@ def port_of(config: Mapping[str, Any]) -> int:
 
 
 def server_of(far: Far) -> smtp.Server:
+    if far.config.get("from") == "EMAIL_URL":
+        return smtp.server_at(settings.EMAIL_URL)
     security = security_of(far.config)
     if not far.config.get("host"):
         raise Refused(f"the connection {far.slug} names no mail server")

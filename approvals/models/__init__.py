@@ -7,20 +7,34 @@ from approvals.models.attempt import Attempt
 from approvals.models.compensation import Compensation
 from approvals.models.connection import Connection
 from approvals.models.decision import Decision
+from approvals.models.freeze import Freeze
 from approvals.models.policy import PolicyChange, PolicyRule, PolicyVersion
 from approvals.models.practice import PracticeItem
+from approvals.models.proposal import CallBack, Proposal
+from approvals.models.review import Digest, Review
+from approvals.models.telling import Asking, Channel, Click, Hours, Notice
 
 catalogue = connectors  # importing it registers the kinds
 
 __all__ = [
     "Act",
     "Action",
+    "Asking",
     "Attempt",
+    "CallBack",
+    "Channel",
+    "Click",
     "Compensation",
     "Connection",
     "Decision",
+    "Digest",
+    "Freeze",
+    "Hours",
+    "Notice",
     "PolicyChange",
     "PolicyRule",
     "PolicyVersion",
     "PracticeItem",
+    "Proposal",
+    "Review",
 ]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 BUILT_IN = "default"  # the slug of the connection that NOTIFY_URLS makes
+POST = "desk-mail"  # and of the one that EMAIL_URL makes
 
 
 def no_connection(system: str) -> str:
@@ -52,6 +53,12 @@ class ConnectionQuerySet(models.QuerySet["Connection"]):
         row, _ = self.get_or_create(slug=BUILT_IN, defaults=given)
         if row.practice and row.config == given["config"]:  # made before there was an address
             self.filter(pk=row.pk, practice=True).update(practice=False, version=F("version") + 1)
+
+    def built_in_mail(self) -> None:
+        """The row that stands for EMAIL_URL, when there is one; server and password stay in the environment."""
+        if settings.EMAIL_URL and settings.EMAIL_FROM:
+            given = {"system": "smtp", "name": "EMAIL_URL", "config": {"from": "EMAIL_URL"}}
+            self.get_or_create(slug=POST, defaults=given)
 
 
 class Connection(models.Model):

@@ -15,7 +15,21 @@ from project.lib.states import Moves, Stateful
 if TYPE_CHECKING:
     from project.people.models import User
 
-ASKED = ("when", "plan", "effect", "tier", "reviewers", "quorum", "four_eyes", "expires", "windows", "zone")
+ASKED = (
+    "when",
+    "plan",
+    "effect",
+    "tier",
+    "reviewers",
+    "quorum",
+    "rejections",
+    "four_eyes",
+    "expires",
+    "windows",
+    "zone",
+    "hold",
+    "escalate_after",
+)
 NONE = "[]"
 
 
@@ -38,10 +52,13 @@ class PolicyRule(models.Model):
     tier = models.CharField(max_length=8, choices=Tier, blank=True, default="")
     reviewers = models.JSONField(default=list, blank=True)  # names of roles and teams
     quorum = models.PositiveSmallIntegerField(default=0)  # 0: one person
+    rejections = models.PositiveSmallIntegerField(default=0, db_default=0)  # people whose no ends it; 0: one
     four_eyes = models.BooleanField(default=False)
     expires = models.PositiveIntegerField(default=0)  # seconds; 0: as whoever asked wants
     windows = models.JSONField(default=list, blank=True)  # [{days, from, to}]
     zone = models.CharField(max_length=64, default="UTC")
+    escalate_after = models.PositiveIntegerField(default=0, db_default=0)  # seconds until the next reviewers are told
+    hold = models.PositiveIntegerField(default=0, db_default=0)  # seconds in which what it lets through can be undone
     version = models.PositiveIntegerField(default=1)
     changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
     changed_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""`notify`: tell our own people that something happened; the seeded alarm for dead letters."""
+"""`notify`: tell our own people that something happened; the seeded alarms call it."""
 
 from typing import Any
 
@@ -8,6 +8,13 @@ from approvals.act import NoConnection, act
 from triggers.durable import Durable
 from triggers.models import Event
 from triggers.registry import handler
+
+WHY = {
+    "no_channel": "Nobody who may decide has a channel: Settings, Notifications.",
+    "nobody_may_decide": "Nobody who may decide is there.",
+    "not_taken": "No message was taken by the far side.",
+    "outside_hours": "It is outside the hours of everybody who may decide.",
+}
 
 
 @handler("notify", version="1")
@@ -33,6 +40,9 @@ def in_words(event: Event) -> tuple[str, str]:
             f"{facts.get('since', 1)} since the last alarm",
             f"{facts.get('open', 1)} open",
         ]
+    elif facts and event.type == "nightdesk.approval.unreached":
+        title = f"Nobody could be asked: A-{facts.get('action')} {facts.get('kind')}"
+        lines = [WHY.get(str(facts.get("why")), ""), f"risk: {facts.get('tier')}"]
     else:
         title, lines = f"Nightdesk: {event.type}", [event.subject, f"from {event.source_slug}"]
     link = f"{settings.BASE_URL}{facts.get('link') or f'/events/{event.pk}'}"

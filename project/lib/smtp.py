@@ -16,14 +16,17 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from threading import Timer
 from typing import BinaryIO, Literal
+from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 
 from project.lib.addresses import AllowList
 from project.lib.egress import CONNECT_TIMEOUT, Forbidden, Guard, NoAnswer, Unreachable, system_resolver, trust
 
+Security = Literal["starttls", "tls", "none"]
 PORTS = (25, 465, 587, 2525)
 PORT_OF = {"starttls": 587, "tls": 465, "none": 25}  # by the encryption, when none is named (RFC 6409, RFC 8314)
+SCHEMES: dict[str, Security] = {"smtp": "starttls", "smtps": "tls", "smtp+none": "none"}
 POLICY = SMTP.clone(cte_type="7bit")  # any server takes it
 LONGEST_WORDS = 200  # characters of a server's answer that are kept
 
@@ -42,7 +45,7 @@ class Server:
 
     host: str
     port: int
-    security: Literal["starttls", "tls", "none"] = "starttls"
+    security: Security = "starttls"
     username: str = ""
     password: str = ""
 
@@ -63,6 +66,18 @@ def send(server: Server, message: EmailMessage, sender: str, recipients: list[st
 def check_server(host: str, port: int) -> None:
     """May the desk talk to this server? Raises Forbidden, or Unreachable for an unknown name."""
     guard().addresses(host, port)
+
+
+def server_at(url: str) -> Server:
+    """`smtp://user:password@host:587` (STARTTLS), `smtps://…` (TLS from the start); without a user `smtp+none://`.
+
+    Raises ValueError for what is none."""
+    parts = urlsplit(url)
+    security = SCHEMES.get(parts.scheme)
+    if security is None or not parts.hostname:
+        raise ValueError("it is written smtp://user:password@host:587 or smtps://…")
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return Server(parts.hostname, parts.port or PORT_OF[security], security, user, password)
 
 
 def guard() -> Guard:

@@ -8,6 +8,8 @@ from django.test import override_settings
 from approvals.connectors.mail import message_id
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
 from approvals.kinds import KINDS, Far
+from approvals.models import Connection
+from project.lib.smtp import Server, server_at
 from project.lib.visible import visible
 from tests.mailbox import Mail, Mailbox
 
@@ -188,3 +190,28 @@ def test_a_server_that_knows_no_encryption_gets_no_mail(box):
 def test_a_connection_that_is_not_finished_says_so(box, config):
     with pytest.raises(Refused):
         send(box, config=config)
+
+
+def test_the_mail_server_of_the_environment_is_a_connection_of_its_own(box, db, settings):
+    settings.EMAIL_URL, settings.EMAIL_FROM = f"smtp+none://127.0.0.1:{box.port}", "desk@example.org"
+    for _ in range(2):
+        Connection.objects.built_in_mail()
+    far = Connection.objects.named("smtp").far(timedelta(seconds=5))
+    KIND.deliver(far, KIND.read(MAIL), KEY)
+    assert (box.taken[0].sender, far.secrets) == ("desk@example.org", {})
+
+
+def test_without_a_server_in_the_environment_there_is_none(db):
+    Connection.objects.built_in_mail()
+    assert not Connection.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("smtp://ann:p%40ss@mail.example.org", Server("mail.example.org", 587, "starttls", "ann", "p@ss")),
+        ("smtps://mail.example.org:2525", Server("mail.example.org", 2525, "tls")),
+    ],
+)
+def test_an_address_of_a_server_says_how_it_is_encrypted(url, server):
+    assert server_at(url) == server

@@ -15,6 +15,7 @@ PAGES = {
     "triggers.Bulk": ("dead-letters.md", "Moves of a bulk job"),
     "approvals.Action": ("lifecycle-of-an-action.md", ""),
     "approvals.Compensation": ("lifecycle-of-an-action.md", "How an effect is undone"),
+    "approvals.Notice": ("notifications.md", "Moves of a message"),
     "approvals.PolicyChange": ("policies.md", "Moves of a change that waits"),
 }
 ROW = re.compile(r"^\| `(\w+)` \| ([^|]+) \| `(\w+)` \|", re.MULTILINE)

@@ -1,0 +1,266 @@
+"""Who is asked to decide, when they are reminded, when the next group is asked, and when it must be said that nobody
+was reached. All of it is rows; tick makes each step once, however many rounds run.
+
+The reviewers a rule names are asked in their order: the first at once, each next one after the rule's
+`escalate_after`. All of them may decide from the start; time only says who is told."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from approvals import policy
+from approvals.carriers import CARRIERS
+from approvals.errors import ApprovalProblem
+from approvals.letters import outcome_of, zone_of
+from approvals.models import Action, Asking, Channel, Hours, Notice
+from approvals.models.action import Status
+from approvals.refusals import check_person
+from approvals.rules import Ruling
+from approvals.settle import lock
+from approvals.windows import Window, next_opening
+from project.lib import clock
+from project.lib.live import changed
+from project.people.models import User
+from triggers.endings import is_own
+from triggers.ingest import store_internal
+from triggers.models import Audit
+
+UNREACHED = "nightdesk.approval.unreached"
+UNREACHED_AFTER = timedelta(minutes=5)  # somebody must have been told by then
+REMINDERS = (0.5, 0.9)  # of the time people have
+MOST_PEOPLE = 50  # that are told of one request
+ROUND = 50  # rows of each kind a round of tick at most
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One row with what is needed to go on with it; the action is held."""
+
+    asking: Asking
+    action: Action
+    ruling: Ruling
+    now: datetime
+
+    @property
+    def last_level(self) -> int:
+        ladder = bool(self.ruling.escalate_after)
+        return max([len(panel.names) for panel in self.ruling.groups] or [1]) - 1 if ladder else 0
+
+    @property
+    def names(self) -> set[str]:
+        """Roles and teams that are asked by now."""
+        if not self.ruling.escalate_after or not self.ruling.groups:
+            return set(self.ruling.reviewers)
+        return {name for panel in self.ruling.groups for name in panel.names[: self.asking.level + 1]}
+
+    @property
+    def goes_on_at(self) -> datetime | None:
+        """When the next group is asked."""
+        if self.asking.level >= self.last_level:
+            return None
+        return self.asking.asked_at + timedelta(seconds=self.ruling.escalate_after) * (self.asking.level + 1)
+
+    @property
+    def reminds_at(self) -> list[datetime]:
+        whole = self.action.expires_at - self.asking.asked_at
+        return [self.asking.asked_at + whole * part for part in REMINDERS]
+
+    @property
+    def next_at(self) -> datetime | None:
+        alarm = None if self.asking.unreached_at else self.asking.asked_at + UNREACHED_AFTER
+        left = [at for at in (self.goes_on_at, *self.reminds_at[self.asking.reminders :], alarm) if at]
+        return min((at for at in left if at > self.now), default=None)
+
+
+# What a round does; safe when two run at once.
+
+
+def missing() -> list[int]:
+    return list(Asking.missing().order_by("pk").values_list("pk", flat=True)[:ROUND])
+
+
+def due(now: datetime) -> list[int]:
+    return list(Asking.objects.due(now).order_by("next_at").values_list("pk", flat=True)[:ROUND])
+
+
+def over() -> list[int]:
+    return list(Asking.objects.over().order_by("pk").values_list("pk", flat=True)[:ROUND])
+
+
+def begin(action_id: int) -> bool:
+    """Ask whoever is first about what an action is now."""
+    ruling = policy.ruling_of(Action.objects.for_pages().get(pk=action_id))
+    with transaction.atomic():
+        action = lock(action_id)
+        now = clock.now()
+        seen = {"revision": action.revision, "digest": action.digest}
+        if action.status != Status.AWAITING or action.askings.filter(revision=action.revision).exists():
+            return False
+        step = Step(Asking.objects.create(action=action, asked_at=now, **seen), action, ruling, now)
+        ask(step)
+        note(step)
+    return True
+
+
+def go_on(asking_id: int) -> bool:
+    """Whatever is due now: the next group, a reminder, the alarm."""
+    row = Asking.objects.get(pk=asking_id)
+    ruling = policy.ruling_of(Action.objects.for_pages().get(pk=row.action_id))
+    with transaction.atomic():
+        action = lock(row.action_id)
+        now = clock.now()
+        asking = Asking.objects.due(now).filter(pk=asking_id).first()
+        if asking is None or not still_asks(asking, action):
+            return False
+        step = Step(asking, action, ruling, now)
+        climb(step)
+        remind(step)
+        sound(step)
+        note(step)
+    return True
+
+
+def close(asking_id: int) -> bool:
+    """There is nothing left to ask: what was not sent is not sent, what was sent is brought up to date."""
+    row = Asking.objects.get(pk=asking_id)
+    with transaction.atomic():
+        action = lock(row.action_id)
+        now = clock.now()
+        asking = Asking.objects.over().filter(pk=asking_id).first()
+        if asking is None:
+            return False
+        waiting = asking.notices.exclude(what="end").filter(status="due")
+        Notice.move_all("skip", list(waiting.values_list("pk", flat=True)))
+        if asking.notices.filter(status="sending").exists():
+            return False  # under way: what becomes of it must be known first
+        Asking.objects.filter(pk=asking.pk).update(closed_at=now, outcome=outcome_of(asking, action))
+        bring_up(asking, action, now)
+        changed(f"action:{action.pk}", id=action.pk)
+    return True
+
+
+def still_asks(asking: Asking, action: Action) -> bool:
+    return action.status == Status.AWAITING and action.revision == asking.revision
+
+
+def note(step: Step) -> None:
+    """When to come back."""
+    given = {name: getattr(step.asking, name) for name in ("level", "reminders", "unreached_at")}
+    Asking.objects.filter(pk=step.asking.pk).update(next_at=step.next_at, **given)
+    changed(f"action:{step.action.pk}", id=step.action.pk)
+
+
+# The steps
+
+
+def ask(step: Step) -> None:
+    """Everybody who may decide by now; when none of them can be told, the next group at once."""
+    tell(step, reachable(step))
+    while step.asking.level < step.last_level and not step.asking.notices.exists():
+        step.asking.level += 1
+        tell(step, reachable(step))
+
+
+def climb(step: Step) -> None:
+    while (at := step.goes_on_at) is not None and at <= step.now:
+        step.asking.level += 1
+        Audit.write("escalate", step.action, by=None, level=step.asking.level, to=sorted(step.names))
+        ask(step)
+
+
+def remind(step: Step) -> None:
+    """Those who were asked and may still decide. After an outage one reminder stands for all that were missed."""
+    number = sum(at <= step.now for at in step.reminds_at)
+    if number <= step.asking.reminders:
+        return
+    step.asking.reminders = number
+    told = step.asking.notices.filter(what="ask").values_list("channel_id", flat=True)
+    said = step.action.decisions.filter(revision=step.asking.revision).values_list("by_id", flat=True)
+    again = [channel for channel in reachable(step) if channel.pk in set(told) and channel.person_id not in set(said)]
+    tell(step, again, what="remind", number=number)
+
+
+def sound(step: Step) -> None:
+    """Say once that nobody who may decide was told. What is asked because the desk said so says nothing more."""
+    asking = step.asking
+    if asking.unreached_at or step.now < asking.asked_at + UNREACHED_AFTER or asking.notices.reached().exists():
+        return
+    asking.unreached_at = step.now
+    origin = step.action.run.event if step.action.run else None
+    if origin is not None and is_own(origin):
+        return
+    facts = {**step.action.facts, "why": why_nobody(step), "link": f"/actions/{step.action.pk}"}
+    subject = f"actions/{step.action.pk}"
+    store_internal(source="/nightdesk", type=UNREACHED, subject=subject, data=facts, severity="error")
+
+
+def why_nobody(step: Step) -> str:
+    notices = step.asking.notices.all()
+    if notices.open().filter(due_at__gt=step.now, tries=0).exists():
+        return "outside_hours"
+    if notices.exists():
+        return "not_taken"
+    return "no_channel" if people(step) else "nobody_may_decide"
+
+
+# People
+
+
+def people(step: Step) -> list[User]:
+    """Who may say yes now and is asked by now."""
+    held = User.objects.filter(is_active=True, groups__name__in=step.names).distinct().order_by("pk")
+    return [person for person in held[:MOST_PEOPLE] if may_decide(step, person)]
+
+
+def may_decide(step: Step, person: User) -> bool:
+    try:
+        check_person(step.action, person, step.ruling, "approve")
+    except ApprovalProblem:
+        return False
+    return True
+
+
+def reachable(step: Step) -> list[Channel]:
+    return list(Channel.objects.usable().filter(person__in=people(step)).select_related("person").order_by("pk"))
+
+
+def tell(step: Step, channels: Iterable[Channel], *, what: str = "ask", number: int = 0) -> None:
+    """One message a channel, and one a group, however many people read it there; at their hours."""
+    hours = dict(
+        Hours.objects.filter(person__in=[each.person_id for each in channels]).values_list("person", "windows")
+    )
+    same = step.asking.notices.filter(what=what, number=number).select_related("channel")
+    groups = {row.channel.connection_id for row in same if is_group(row.channel)}
+    for channel in channels:
+        if is_group(channel) and channel.connection_id in groups:
+            continue
+        groups |= {channel.connection_id} if is_group(channel) else set()
+        opens = opening(channel.person, hours.get(channel.person_id, []), step.now)
+        mark = {"channel": channel, "what": what, "number": number}
+        step.asking.notices.get_or_create(**mark, defaults={"person": channel.person, "due_at": opens})
+
+
+def is_group(channel: Channel) -> bool:
+    return not CARRIERS[channel.connection.system].asks
+
+
+def opening(person: User, windows: list[dict[str, object]], now: datetime) -> datetime:
+    """When this person may be written to: now, or when their hours begin."""
+    zone = str(zone_of(person))
+    return next_opening([(zone, [Window.of(each) for each in windows])], now) or now
+
+
+def bring_up(asking: Asking, action: Action, now: datetime) -> None:
+    """Every message is brought up to date where it stands; where that cannot be, a second one says how it ended, but
+    not to the one who decided."""
+    last = action.decisions.filter(revision=asking.revision).order_by("-pk").values_list("by_id", flat=True).first()
+    for first in asking.notices.reached().select_related("channel__connection", "person"):
+        in_place = CARRIERS[first.channel.connection.system].replace is not None and bool(first.ref)
+        if not in_place and (first.what != "ask" or first.person_id == last):
+            continue
+        windows = [] if in_place else Hours.of(first.person)
+        opens = opening(first.person, windows, now)
+        given = {"asking": asking, "channel": first.channel, "person": first.person, "due_at": opens}
+        Notice.objects.get_or_create(follows=first, what="end", defaults=given)

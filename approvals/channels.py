@@ -1,0 +1,148 @@
+"""A person's channels: set up, shown to reach them by a code, tried out, removed."""
+
+import secrets
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils.crypto import constant_time_compare, salted_hmac
+
+from approvals.carriers import CARRIERS, Carrier, Letter
+from approvals.errors import DeliveryError, NotValid
+from approvals.models import Channel, Connection, Hours
+from approvals.windows import checked_windows
+from project.lib import clock
+from project.lib.crypto import Unreadable
+from project.people.models import User
+from triggers.models import Audit
+
+GOOD_FOR = timedelta(minutes=10)
+PAUSE = timedelta(seconds=30)  # between two codes
+MOST_MISSES = 5
+MOST_CHANNELS = 10
+TIMEOUT = timedelta(seconds=10)
+HERE = "/settings/notifications"
+
+
+def open_ways() -> list[Connection]:
+    """Connections by which single people, or a group of ours, can be told."""
+    rows = Connection.objects.kept().filter(practice=False, system__in=CARRIERS).order_by("slug")
+    return [row for row in rows if CARRIERS[row.system].needs in ("", *row.secret_names)]
+
+
+def add(person: User, connection: Connection, address: str) -> Channel:
+    """A new channel, or the one there is; a code goes out over it. Raises NotValid."""
+    carrier = carrier_of(connection)
+    kept = carrier.check(address.strip())
+    with transaction.atomic():
+        rows = Channel.objects.kept().filter(person=person)
+        channel = rows.filter(connection=connection, address=kept).first()
+        if channel is None:
+            if rows.count() >= MOST_CHANNELS:
+                raise NotValid(f"At most {MOST_CHANNELS} channels a person.", field="address")
+            given = {"person": person, "connection": connection, "address": kept}
+            channel = Channel.objects.create(**given, created_at=clock.now())
+    if channel.confirmed_at is None:
+        send_code(channel)
+    return channel
+
+
+def send_code(channel: Channel) -> None:
+    """Raises NotValid when one went out just now, or the far side does not take it."""
+    now, code = clock.now(), f"{secrets.randbelow(10**6):06}"
+    rows = Channel.objects.filter(pk=channel.pk).exclude(code_sent_at__gt=now - PAUSE)
+    if not rows.update(code=hashed(channel, code), code_sent_at=now, misses=0):
+        raise NotValid("A code went out just now; wait half a minute.", field="address")
+    lines = ("Type it under Settings, Notifications, within ten minutes.", "Did you not ask for it? Then do nothing.")
+    carry(
+        channel,
+        Letter(f"Your code for Nightdesk: {code}", lines, page(), key=f"code-{channel.pk}-{now.timestamp():.0f}"),
+    )
+    if identify := carrier_of(channel.connection).identify:
+        identity = over(lambda: identify(channel.connection.far(TIMEOUT), channel.address))
+        Channel.objects.filter(pk=channel.pk).update(identity=identity)
+
+
+def confirm(channel: Channel, code: str) -> None:
+    """The person has read it: the channel is theirs. Raises NotValid."""
+    with transaction.atomic():
+        held = Channel.objects.select_for_update(no_key=True).get(pk=channel.pk)
+        now = clock.now()
+        wrong = why_wrong(held, code.strip(), now)
+        if wrong:
+            Channel.objects.filter(pk=held.pk).update(misses=held.misses + 1)
+        else:
+            belongs(held, now)
+    if wrong:
+        raise NotValid(wrong, field="code")
+
+
+def why_wrong(held: Channel, code: str, now: datetime) -> str:
+    if not held.code or held.removed_at or held.code_sent_at is None or held.code_sent_at <= now - GOOD_FOR:
+        return "This code is too old. Have a new one sent."
+    if held.misses >= MOST_MISSES:
+        return "Too many wrong codes. Have a new one sent."
+    return "" if constant_time_compare(held.code, hashed(held, code)) else "That is not the code that was sent."
+
+
+def belongs(held: Channel, now: datetime) -> None:
+    try:
+        with transaction.atomic():
+            Channel.objects.filter(pk=held.pk).update(code="", confirmed_at=now)
+    except IntegrityError:
+        raise NotValid("This account is linked to somebody else here; they must remove it first.") from None
+    Audit.write("link", held, by=held.person, connection=held.connection.slug, identity=held.identity)
+
+
+def try_out(channel: Channel) -> None:
+    """Send a message that asks for nothing; where clicks are signed, with a button. Raises NotValid."""
+    button = ("test", str(channel.pk)) if channel.identity else None
+    line = "Press the button: it shows that your clicks arrive." if button else "Nothing needs to be done."
+    letter = Letter(
+        "This is a test of Nightdesk",
+        (line,),
+        page(),
+        button=button,
+        key=f"test-{channel.pk}-{clock.now().timestamp():.3f}",
+    )
+    carry(channel, letter)
+
+
+def remove(channel: Channel) -> None:
+    with transaction.atomic():
+        if Channel.objects.filter(pk=channel.pk, removed_at=None).update(removed_at=clock.now()):
+            Audit.write("unlink", channel, by=channel.person, connection=channel.connection.slug)
+
+
+def set_hours(person: User, windows: Any) -> None:
+    """When they may be written to. Raises NotValid."""
+    Hours.objects.update_or_create(person=person, defaults={"windows": checked_windows(windows)})
+
+
+def carry(channel: Channel, letter: Letter) -> None:
+    carrier = carrier_of(channel.connection)
+    over(lambda: carrier.send(channel.connection.far(TIMEOUT), channel.address, letter))
+
+
+def over(call: Any) -> Any:
+    """What a far side said; its no, or its silence, in words for the page."""
+    try:
+        return call()
+    except (DeliveryError, Unreadable) as error:
+        raise NotValid(f"It was not taken: {error}", field="address") from None
+
+
+def carrier_of(connection: Connection) -> Carrier:
+    try:
+        return CARRIERS[connection.system]
+    except KeyError:
+        raise NotValid("Nobody can be told by this connection.", field="connection") from None
+
+
+def hashed(channel: Channel, code: str) -> str:
+    return salted_hmac("nightdesk.channel", f"{channel.pk}/{code}", algorithm="sha256").hexdigest()
+
+
+def page() -> str:
+    return f"{settings.BASE_URL}{HERE}"

@@ -1,0 +1,91 @@
+"""What a message about a request says: facts of the frozen row in the desk's words, odd characters shown as such."""
+
+import json
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from django.conf import settings
+
+from approvals.carriers import CARRIERS, Letter
+from approvals.links import link_to
+from approvals.models import Action, Asking, Notice
+from approvals.models.action import Status
+from approvals.refusals import how_it_ended, is_question
+from approvals.tiers import Tier
+from project.lib.visible import plain
+from project.people.models import User
+
+APPROVE = "approve"
+ENDS = {
+    Status.APPROVED: "approved",
+    Status.DELIVERING: "approved",
+    Status.DELIVERED: "approved",
+    Status.UNKNOWN: "approved",
+    Status.FAILED: "approved",
+    Status.REJECTED: "rejected",
+    Status.CANCELLED: "withdrawn",
+    Status.SUPERSEDED: "replaced by a newer request",
+}
+
+
+def letter_of(notice: Notice) -> Letter:
+    """The message as it stands now."""
+    asking, action = notice.asking, notice.asking.action
+    headline = f"A-{action.pk} {plain(action.title)}"
+    link = link_to(notice.follows or notice)
+    key = f"notice-{notice.pk}"
+    if notice.what == "end":
+        follows = notice.follows.ref if notice.follows else None
+        at = local(asking.closed_at or notice.due_at, notice.person)
+        return Letter(f"{asking.outcome} ({at:%H:%M}): {headline}", (), link, follows=follows, key=key)
+    still = "still waiting, " if notice.what == "remind" else ""
+    until = f"expires {local(action.expires_at, notice.person):%H:%M}"
+    title = f"[{settings.ENVIRONMENT}] {still}{Tier(action.tier).label}: {headline}, {until}"
+    return Letter(title, facts(action, notice.person), link, button=button(notice), key=key)
+
+
+def facts(action: Action, reader: User) -> tuple[str, ...]:
+    against = [item for item in action.evidence if isinstance(item, dict) and item.get("for") is False]
+    said = [
+        f"Risk: {Tier(action.tier).label}",
+        f"Against: {plain(against[0].get('text', ''))}" if against else "",
+        f"Asked by {action.run.handler}" if action.run else "",
+        f"Undo: {action.reversible}" if action.reversible else "",
+        f"Who notices: {action.blast_radius}" if action.blast_radius else "",
+        f"If nobody decides it expires at {local(action.expires_at, reader):%H:%M, %d %B (%Z)}; nothing is sent.",
+    ]
+    return tuple(line for line in said if line)
+
+
+def button(notice: Notice) -> tuple[str, str] | None:
+    """For medium only, and only where the far side signs clicks of a person that is known there."""
+    action, channel = notice.asking.action, notice.channel
+    signed = CARRIERS[channel.connection.system].signs_clicks and channel.identity
+    if action.tier != Tier.MEDIUM or is_question(action) or not signed:
+        return None
+    shown = {"id": action.pk, "digest": notice.asking.digest, "revision": notice.asking.revision}
+    return APPROVE, json.dumps(shown, separators=(",", ":"))
+
+
+def outcome_of(asking: Asking, action: Action) -> str:
+    """`Approved by Ben`; what became of what was asked, in a few words."""
+    if action.revision != asking.revision:
+        return "Changed since; you are asked anew"
+    if action.status == Status.EXPIRED and action.reason_code == "expires_at":
+        return "Expired: nobody decided, nothing was sent"
+    if action.status == Status.EXPIRED:
+        return "Expired: approved, but not carried out in time"
+    ended = how_it_ended(action)
+    by = f" by {plain(ended['by'])}" if ended["by"] else ""
+    return f"{ENDS[Status(action.status)].capitalize()}{by}"[:200]
+
+
+def local(moment: datetime, reader: User) -> datetime:
+    return moment.astimezone(zone_of(reader))
+
+
+def zone_of(person: User) -> ZoneInfo:
+    try:
+        return ZoneInfo(person.time_zone or settings.TIME_ZONE)
+    except (ZoneInfoNotFoundError, ValueError):
+        return ZoneInfo(settings.TIME_ZONE)

@@ -1,0 +1,211 @@
+"""Whom the desk tells of a request, by which way, and what became of every message."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import CheckConstraint, Exists, F, OuterRef, Q, UniqueConstraint
+
+from approvals.models.action import Action, Status
+from approvals.models.connection import Connection
+from project.lib.states import Moves, Stateful
+
+if TYPE_CHECKING:
+    from project.people.models import User
+
+
+class ChannelQuerySet(models.QuerySet["Channel"]):
+    def kept(self) -> "ChannelQuerySet":
+        return self.filter(removed_at=None)
+
+    def usable(self) -> "ChannelQuerySet":
+        """A person has shown that it reaches them, and the way there is still open."""
+        open_ways = self.kept().filter(connection__archived_at=None, connection__practice=False)
+        return open_ways.filter(confirmed_at__isnull=False).select_related("connection")
+
+
+class Channel(models.Model):
+    """One way to reach one person. It is used once that person has typed the code that was sent over it.
+
+    Where the far side signs who pressed a button, `identity` is how it calls that person there: nobody else's clicks
+    are theirs."""
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="channels")
+    connection = models.ForeignKey(Connection, models.PROTECT, related_name="channels")
+    address = models.CharField(max_length=254, blank=True, default="")  # empty: the connection leads to one group
+    identity = models.CharField(max_length=254, blank=True, default="")
+    code = models.CharField(max_length=64, blank=True, default="")  # the hash of the one that was sent last
+    code_sent_at = models.DateTimeField(null=True)
+    misses = models.PositiveSmallIntegerField(default=0)  # wrong codes since
+    created_at = models.DateTimeField()
+    confirmed_at = models.DateTimeField(null=True)
+    pressed_at = models.DateTimeField(null=True)  # the button of a test message: clicks arrive
+    removed_at = models.DateTimeField(null=True)
+
+    objects = ChannelQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(
+                fields=["person", "connection", "address"],
+                condition=Q(removed_at=None),
+                name="a_channel_is_set_up_once",
+            ),
+            UniqueConstraint(
+                fields=["connection", "identity"],
+                condition=Q(removed_at=None, confirmed_at__isnull=False) & ~Q(identity=""),
+                name="an_identity_is_one_persons",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person} by {self.connection}"
+
+
+class Hours(models.Model):
+    """When a person may be written to, in their own zone. Nobody's hours are anybody else's."""
+
+    person = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="hours")
+    windows = models.JSONField(default=list)  # [{days, from, to}]; none: at any time
+
+    def __str__(self) -> str:
+        return f"hours of {self.person}"
+
+    @classmethod
+    def of(cls, person: "User") -> list[dict[str, object]]:
+        kept = cls.objects.filter(person=person).first()
+        return kept.windows if kept else []
+
+
+class AskingQuerySet(models.QuerySet["Asking"]):
+    def due(self, now: datetime) -> "AskingQuerySet":
+        return self.filter(closed_at=None, next_at__lte=now)
+
+    def over(self) -> "AskingQuerySet":
+        """Still open, though there is nothing left to ask: it was decided, it ended, or it became another revision."""
+        waits = Q(action__status=Status.AWAITING, action__revision=F("revision"))
+        return self.filter(closed_at=None).exclude(waits)
+
+
+class Asking(models.Model):
+    """People are being asked about one revision of an action: how far the desk has got with it."""
+
+    action = models.ForeignKey(Action, models.PROTECT, related_name="askings")
+    revision = models.PositiveIntegerField()
+    digest = models.CharField(max_length=80)  # of what is shown
+    level = models.PositiveSmallIntegerField(default=0)  # how often it went on to the next group
+    reminders = models.PositiveSmallIntegerField(default=0)
+    asked_at = models.DateTimeField()
+    next_at = models.DateTimeField(null=True)  # of the next step; None: there is none
+    unreached_at = models.DateTimeField(null=True)  # the alarm: nobody had been told by then
+    closed_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=200, blank=True, default="")  # in words, for messages that are brought up
+
+    objects = AskingQuerySet.as_manager()
+
+    class Meta:
+        constraints = [UniqueConstraint(fields=["action", "revision"], name="a_revision_is_asked_about_once")]
+        indexes = [
+            models.Index(fields=["next_at"], condition=Q(closed_at=None), name="askings_open"),
+        ]
+
+    def __str__(self) -> str:
+        return f"asking about A-{self.action_id} revision {self.revision}"
+
+    @classmethod
+    def missing(cls) -> models.QuerySet[Action]:
+        """Actions that wait while nobody was asked yet about what they are now."""
+        asked = cls.objects.filter(action=OuterRef("pk"), revision=OuterRef("revision"))
+        return Action.objects.filter(~Exists(asked), status=Status.AWAITING)
+
+
+class NoticeQuerySet(models.QuerySet["Notice"]):
+    def due(self, now: datetime) -> "NoticeQuerySet":
+        """To be sent; or left behind by a process that is gone."""
+        return self.filter(Q(status="due", due_at__lte=now) | Q(status="sending", leased_until__lt=now))
+
+    def open(self) -> "NoticeQuerySet":
+        return self.filter(status__in=["due", "sending"])
+
+    def about(self, action: Action) -> "NoticeQuerySet":
+        """Every message that asked somebody, oldest first, for the page of the request."""
+        asking = self.filter(asking__action=action).exclude(what="end")
+        return asking.select_related("channel__connection", "person").order_by("pk")
+
+    def reached(self) -> "NoticeQuerySet":
+        """Messages that ask, and that a far side has taken."""
+        return self.filter(status="sent").exclude(what="end")
+
+
+class Notice(Stateful):
+    """One message to one person over one channel, and its receipt. An `end` brings an earlier one up to date."""
+
+    MOVES: ClassVar[Moves] = Moves(
+        take=(("due", "sending"), "sending"),
+        send=(("sending",), "sent"),
+        put_back=(("sending",), "due"),
+        fail=(("sending",), "failed"),
+        skip=(("due", "sending"), "skipped"),
+    )
+
+    asking = models.ForeignKey(Asking, models.PROTECT, related_name="notices")
+    channel = models.ForeignKey(Channel, models.PROTECT, related_name="notices")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    what = models.CharField(max_length=8)  # ask, remind, end
+    number = models.PositiveSmallIntegerField(default=0)  # of the reminder
+    follows = models.ForeignKey("self", models.PROTECT, null=True, related_name="followed_by")
+    status = models.CharField(max_length=8, default="due")
+    due_at = models.DateTimeField()
+    leased_until = models.DateTimeField(null=True)
+    tries = models.PositiveSmallIntegerField(default=0)
+    sent_at = models.DateTimeField(null=True)
+    ref = models.JSONField(default=dict)  # how the far side calls the message
+    error = models.CharField(max_length=300, blank=True, default="")
+
+    objects = NoticeQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(
+                fields=["asking", "channel", "what", "number"],
+                condition=~Q(what="end"),
+                name="a_person_is_asked_once_a_channel",
+            ),
+            UniqueConstraint(fields=["follows"], condition=Q(what="end"), name="a_message_is_brought_up_once"),
+            CheckConstraint(condition=~Q(status="sent") | Q(sent_at__isnull=False), name="a_receipt_says_when"),
+        ]
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(status__in=["due", "sending"]), name="notices_to_send"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.person_id} about {self.asking_id}"
+
+    @property
+    def way(self) -> str:
+        """The channel by the name of its connection: `Slack`."""
+        connection = self.channel.connection
+        return connection.name or connection.slug
+
+
+class Click(models.Model):
+    """What a chat said that somebody pressed, as it was proved, and what the desk made of it. Each counts once."""
+
+    connection = models.ForeignKey(Connection, models.PROTECT, related_name="+")
+    claim = models.CharField(max_length=255)  # the far side's own name of this click
+    identity = models.CharField(max_length=254)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
+    action_id = models.BigIntegerField(null=True)
+    digest = models.CharField(max_length=80, blank=True, default="")
+    revision = models.PositiveIntegerField(null=True)
+    message = models.JSONField(default=dict)  # which one it stands under
+    outcome = models.CharField(max_length=32, blank=True, default="")  # approved, or the refusal's code
+    remote = models.CharField(max_length=45, blank=True, default="")
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [UniqueConstraint(fields=["connection", "claim"], name="a_click_counts_once")]
+
+    def __str__(self) -> str:
+        return f"click {self.claim}"

@@ -1,0 +1,308 @@
+"""Whoever may decide is told, reminded, and the next group after them; what became of every message is kept, and when
+nobody could be reached the desk says so."""
+
+import pytest
+
+from approvals import deliver, telling
+from approvals.models import Asking, Channel, Hours, Notice
+from approvals.windows import DAYS
+from tests import builders
+from tests.conftest import person
+from tests.nodding import now_of, say
+from tests.ruled import rule, team
+from tests.telling import a_chat, a_mailbox, reach, receipts
+from triggers.models import Event
+
+pytestmark = pytest.mark.django_db
+UNREACHED = "nightdesk.approval.unreached"
+
+
+@pytest.fixture
+def chat():
+    with a_chat() as chat:
+        yield chat
+
+
+@pytest.fixture
+def cho(db):
+    return person("cho", "viewer", "reviewer")
+
+
+def rounds(number: int = 3) -> None:
+    for _ in range(number):
+        telling.tick()
+
+
+def alarms() -> list[dict]:
+    return [event.data for event in Event.objects.filter(type=UNREACHED).order_by("pk")]
+
+
+class TestAsking:
+    def test_who_may_decide_is_told_once_and_nobody_else(self, chat, ann, ben, eve):
+        for one, member in ((ann, "U1"), (ben, "U2"), (eve, "U3")):
+            reach(one, "slack", member)
+        action = builders.action(by=ann)
+        rounds()
+        assert receipts() == [("ben", "ask", "sent")], "Ann asked for it, and Eve holds no role"
+        told = chat.to("U2")[0]
+        assert f"A-{action.pk} Open the fix" in str(told["blocks"])
+        receipt = Notice.objects.get()
+        assert (receipt.ref["channel"], receipt.sent_at is not None) == ("DU2", True)
+
+    def test_a_channel_nobody_has_confirmed_or_that_was_removed_is_not_used(self, chat, ann, ben):
+        for fields in ({"confirmed_at": None}, {"removed_at": builders.clock.now()}):
+            channel = reach(ben, "slack", f"U{len(fields)}{'confirmed_at' in fields:d}")
+            Channel.objects.filter(pk=channel.pk).update(**fields)
+        builders.action(by=ann)
+        rounds()
+        assert receipts() == []
+
+    def test_every_channel_of_a_person_is_written_to(self, chat, ann, ben, settings):
+        with a_mailbox() as box:
+            settings.EGRESS_ALLOW = [f"127.0.0.1:{box.port}", f"127.0.0.1:{chat.far.port}"]
+            reach(ben, "slack", "U2")
+            reach(ben, "post", "ben@example.org")
+            action = builders.action(by=ann)
+            rounds()
+            assert len(chat.to("U2")) == len(box.taken) == 1
+            mail = box.taken[0]
+            assert mail.recipients == ["ben@example.org"]
+            assert f"A-{action.pk}" in str(mail.message["Subject"])
+
+    def test_what_became_another_revision_is_asked_about_anew(self, chat, ann, ben):
+        reach(ben, "slack", "U2")
+        action = builders.action(by=ann)
+        rounds()
+        now_of(action).move("edit", revision=2, given=0)
+        rounds()
+        assert receipts() == [("ben", "ask", "sent"), ("ben", "ask", "sent"), ("ben", "end", "sent")]
+        old, new = chat.to("U2")
+        assert "Changed since" in old["text"]
+        assert "Medium: A-" in new["text"]
+
+    def test_odd_characters_of_a_headline_are_shown_as_such_and_call_nobody(self, chat, ann, ben):
+        reach(ben, "slack", "U2")
+        builders.action(by=ann, title="Pay \u202egnp.exe <!channel>")
+        rounds()
+        told = chat.to("U2")[0]
+        assert "⟨U+202E⟩gnp.exe &lt;!channel&gt;" in told["text"]
+        assert {block["text"]["type"] for block in told["blocks"] if "text" in block} == {"plain_text"}
+
+
+class TestReceipts:
+    def test_what_is_not_taken_is_tried_again_and_given_up_in_the_end(self, chat, ann, ben, later):
+        reach(ben, "slack", "U2")
+        builders.action(by=ann)
+        chat.far.next(503, "drop")
+        rounds(1)
+        assert receipts() == [("ben", "ask", "due")]
+        assert "503" in Notice.objects.get().error
+        for _ in range(3):
+            later(minutes=1)
+            rounds(1)
+        assert receipts() == [("ben", "ask", "sent")]
+
+    def test_what_the_far_side_refuses_is_not_tried_again(self, chat, ann, ben):
+        reach(ben, "slack", "U2")
+        builders.action(by=ann)
+        chat.far.next((200, {}, {"ok": False, "error": "channel_not_found"}))
+        rounds()
+        assert receipts() == [("ben", "ask", "failed")]
+        assert "channel_not_found" in Notice.objects.get().error
+
+    def test_what_a_dead_process_left_is_taken_up(self, chat, ann, ben, later):
+        reach(ben, "slack", "U2")
+        builders.action(by=ann)
+        telling.asking.begin(builders.Action.objects.get().pk)
+        assert telling.take(Notice.objects.get().pk)
+        rounds()
+        assert receipts() == [("ben", "ask", "sending")]
+        later(minutes=2)
+        rounds()
+        assert receipts() == [("ben", "ask", "sent")]
+
+    def test_they_stand_on_the_page_of_the_request(self, chat, ann, ben, sign_in):
+        reach(ben, "slack", "U2")
+        action = builders.action(by=ann)
+        rounds()
+        page = sign_in(ben).get(f"/actions/{action.pk}").content.decode()
+        assert "Who was told" in page
+        assert "ben, slack" in page.partition("Who was told")[2]
+
+
+class TestReminders:
+    def test_come_twice_and_to_those_who_have_said_nothing(self, chat, ann, ben, cho, later):
+        rule("two", 'action.kind == "github.create_pr"', quorum=2)
+        reach(ben, "slack", "U2")
+        reach(cho, "slack", "U3")
+        action = builders.action(by=ann, needed=2)
+        rounds()
+        say(action, ben)
+        later(hours=12, minutes=1)
+        rounds()
+        assert [row for row in receipts() if row[1] == "remind"] == [("cho", "remind", "sent")]
+        later(hours=10)
+        rounds()
+        assert len([row for row in receipts() if row[1] == "remind"]) == 2
+        assert "still waiting, Medium" in chat.to("U3")[-1]["text"]
+
+    def test_that_were_missed_become_one(self, chat, ann, ben, later):
+        reach(ben, "slack", "U2")
+        builders.action(by=ann)
+        rounds()
+        later(hours=23)
+        rounds()
+        assert receipts() == [("ben", "ask", "sent"), ("ben", "remind", "sent")]
+
+
+class TestEscalation:
+    @pytest.fixture
+    def ladder(self, ben, cho):
+        team("on-call", ben)
+        team("managers", cho)
+        rule("ladder", 'action.kind == "github.create_pr"', reviewers=["on-call", "managers"], escalate_after=600)
+
+    def test_the_next_group_is_told_after_so_many_minutes(self, chat, ladder, ann, ben, cho, later):
+        reach(ben, "slack", "U2")
+        reach(cho, "slack", "U3")
+        groups = [{"reviewers": ["on-call", "managers"], "quorum": 1}]
+        builders.action(by=ann, groups=groups)
+        rounds()
+        assert receipts() == [("ben", "ask", "sent")]
+        later(minutes=11)
+        rounds()
+        assert receipts() == [("ben", "ask", "sent"), ("cho", "ask", "sent")]
+        assert Asking.objects.get().level == 1
+
+    def test_the_next_group_is_told_at_once_when_nobody_of_the_first_can_be(self, chat, ladder, ann, cho):
+        reach(cho, "slack", "U3")
+        builders.action(by=ann)
+        rounds()
+        assert receipts() == [("cho", "ask", "sent")]
+
+    def test_a_decision_stops_it(self, chat, ladder, ann, ben, cho, later):
+        reach(ben, "slack", "U2")
+        reach(cho, "slack", "U3")
+        action = builders.action(by=ann)
+        rounds()
+        say(action, ben)
+        later(minutes=11)
+        rounds()
+        assert [name for name, _, _ in receipts()] == ["ben", "ben"]
+
+    def test_who_is_asked_next_may_decide_from_the_start(self, chat, ladder, ann, cho):
+        action = builders.action(by=ann)
+        rounds()
+        assert say(action, cho).status == "approved"
+
+
+class TestHours:
+    def test_who_sleeps_is_told_when_the_hours_begin(self, chat, ann, ben, later):
+        now = builders.clock.now()
+        begins = f"{(now.hour + 3) % 24:02}:00"
+        ben.change(time_zone="UTC")
+        Hours.objects.create(
+            person=ben, windows=[{"days": list(DAYS), "from": begins, "to": f"{(now.hour + 5) % 24:02}:00"}]
+        )
+        reach(ben, "slack", "U2")
+        builders.action(by=ann)
+        rounds()
+        assert receipts() == [("ben", "ask", "due")]
+        later(minutes=6)
+        rounds()
+        assert [alarm["why"] for alarm in alarms()] == ["outside_hours"]
+        later(hours=3)
+        rounds()
+        assert receipts() == [("ben", "ask", "sent")]
+
+
+class TestUnreached:
+    def test_is_said_once_when_nobody_has_a_channel(self, ann, ben, later):
+        action = builders.action(by=ann)
+        rounds()
+        assert alarms() == [], "people have five minutes"
+        later(minutes=6)
+        rounds(5)
+        (alarm,) = alarms()
+        assert (alarm["action"], alarm["why"], alarm["link"]) == (action.pk, "no_channel", f"/actions/{action.pk}")
+        assert "Open the fix" not in str(alarm), "no word of what it is about"
+
+    def test_is_said_when_the_far_side_takes_nothing(self, chat, ann, ben, later):
+        reach(ben, "slack", "U2")
+        builders.action(by=ann)
+        chat.far.next((200, {}, {"ok": False, "error": "account_inactive"}))
+        rounds()
+        later(minutes=6)
+        rounds()
+        assert [alarm["why"] for alarm in alarms()] == ["not_taken"]
+
+    def test_is_said_when_nobody_may_decide(self, ann, later):
+        builders.action(tier="high", by=ann)
+        rounds()
+        later(minutes=6)
+        rounds()
+        assert [alarm["why"] for alarm in alarms()] == ["nobody_may_decide"]
+
+    def test_is_not_said_of_what_somebody_was_told_or_what_is_over(self, chat, ann, ben, later):
+        reach(ben, "slack", "U2")
+        builders.action(by=ann)
+        rejected = builders.action(by=ann)
+        say(rejected, ben, "reject")
+        rounds()
+        later(minutes=6)
+        rounds()
+        assert alarms() == []
+
+    def test_calls_itself_no_second_time(self, ann, ben, later):
+        """A handler of the alarm that asks people, too."""
+        event = builders.event(UNREACHED, source_slug="/nightdesk")
+        builders.action(by=ann, run=builders.run(event=event))
+        rounds()
+        later(minutes=6)
+        rounds()
+        assert len(alarms()) == 1, "the one this test made"
+
+
+class TestTheEnd:
+    def test_every_message_is_brought_up_to_date_after_a_decision_anywhere(self, chat, ann, ben, cho):
+        reach(ben, "slack", "U2")
+        reach(cho, "slack", "U3")
+        action = builders.action(by=ann)
+        rounds()
+        assert chat.button("U3")
+        say(action, ben)
+        rounds()
+        for member in ("U2", "U3"):
+            (message,) = chat.to(member)
+            assert "Approved by ben (" in message["text"]
+            assert chat.button(member) is None
+
+    def test_an_expiry_closes_and_tells(self, ann, ben, later):
+        with a_mailbox() as box:
+            reach(ben, "post", "ben@example.org")
+            builders.action(by=ann)
+            rounds()
+            later(hours=24, seconds=1)
+            deliver.expire_overdue()
+            rounds()
+            first, last = box.taken[0].message, box.taken[-1].message
+            assert "Expired: nobody decided, nothing was sent" in str(last["Subject"])
+            assert last["In-Reply-To"] == first["Message-ID"]
+
+    def test_who_decided_is_not_told_of_it_by_mail(self, ann, ben):
+        with a_mailbox() as box:
+            reach(ben, "post", "ben@example.org")
+            action = builders.action(by=ann)
+            rounds()
+            say(action, ben)
+            rounds()
+            assert len(box.taken) == 1
+
+    def test_what_was_not_sent_yet_is_not_sent_any_more(self, chat, ann, ben):
+        reach(ben, "slack", "U2")
+        action = builders.action(by=ann)
+        telling.asking.begin(action.pk)
+        say(action, ben)
+        rounds()
+        assert receipts() == [("ben", "ask", "skipped")]
+        assert chat.messages == {}
