@@ -11,8 +11,9 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import Field
 
-from approvals import connect, decide, policy, schemas
+from approvals import clearing, connect, decide, outside, policy, schemas
 from approvals.models import Action, Connection
+from approvals.models.action import ActionQuerySet
 from approvals.tiers import Tier
 from project.lib.pages import Page, listing
 from project.people import doors
@@ -34,7 +35,7 @@ def list_actions(request: HttpRequest, filters: Query[schemas.ActionFilters]) ->
     rows = Action.objects.for_lists()
     if not who.may("view"):
         who.need("propose")
-        rows = rows.filter(requested_by=who.user, run=None)
+        rows = own(rows, who)
     if filters.format == "csv":
         shown = partial(schemas.ActionLine.of, arguments=who.may("payloads"))
         return listing(request, rows.for_tables(), filters, shown, row=schemas.ActionLine)
@@ -71,9 +72,13 @@ def decide_action(request: HttpRequest, id: int, body: schemas.DecisionIn) -> An
 def cancel_action(request: HttpRequest, id: int, body: schemas.CancelIn | None = None) -> Any:
     who = caller(request)
     action = visible(who, id)
+    reason = body.reason if body else ""
+    if who.token is not None and action.token_id == who.token.pk:
+        outside.withdraw(action, who.token, reason)
+        return schemas.ActionRow.facts(visible(who, id))
     if not (who.may("operate") or who.may("decide")):
         who.need("propose")
-    decide.cancel(action, by=person(who), reason=body.reason if body else "")
+    decide.cancel(action, by=person(who), reason=reason)
     return schemas.ActionRow.facts(visible(who, id))
 
 
@@ -93,7 +98,7 @@ def settle_action(request: HttpRequest, id: int, body: schemas.OutcomeIn) -> Any
     who = caller(request)
     action = visible(who, id)
     who.need("decide" if action.tier == Tier.HIGH else "operate")
-    decide.settle_unknown(action, by=person(who), status=body.status, note=body.note, proof=proof_of(request))
+    clearing.settle_unknown(action, by=person(who), status=body.status, note=body.note, proof=proof_of(request))
     return schemas.ActionRow.facts(visible(who, id))
 
 
@@ -136,19 +141,26 @@ def archive_connection(request: HttpRequest, slug: str) -> Any:
 
 
 def visible(who: Caller, id: int) -> Action:
-    """The action, or 404; who may only propose sees only what he proposed."""
+    """The action, or 404; a token that may only propose sees what it proposed itself, and nothing of its owner's."""
     rows = Action.objects.for_pages()
     if not who.may("view") and not (who.token and who.may("decide")):
         if not who.may("propose"):
             found(rows, pk=id)
             who.need("view")
-        rows = rows.filter(requested_by=who.user, run=None)
+        rows = own(rows, who)
     action: Action = found(rows, pk=id)
     return action
 
 
+def own(rows: ActionQuerySet, who: Caller) -> ActionQuerySet:
+    """What this very token asked for."""
+    return rows.filter(token=who.token) if who.token else rows.none()
+
+
 def may_read(who: Caller, action: Action) -> bool:
     """Arguments are for operators, for reviewers who may decide them, and for who asked."""
+    if who.token is not None and action.token_id == who.token.pk:
+        return True
     if who.may("payloads") or who.may("decide"):
         return True
     if who.user is None:

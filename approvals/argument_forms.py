@@ -82,10 +82,11 @@ class Form:
         self.slots = self.members(schema, arguments, PREFIX)
 
     def members(self, schema: dict[str, Any], values: dict[str, Any], prefix: str) -> list[Slot]:
-        needed = schema.get("required", [])
+        needed, known = schema.get("required", []), schema["properties"]
+        if schema.get("additionalProperties"):  # whatever else was given is edited too
+            known = {**known, **{name: like(value) for name, value in values.items() if name not in known}}
         return [
-            self.slot(f"{prefix}{name}", part, values.get(name, ABSENT), name in needed)
-            for name, part in schema["properties"].items()
+            self.slot(f"{prefix}{name}", part, values.get(name, ABSENT), name in needed) for name, part in known.items()
         ]
 
     def slot(self, name: str, schema: dict[str, Any], value: Any, needed: bool) -> Slot:
@@ -163,6 +164,11 @@ class Form:
     @property
     def errors(self) -> list[str]:
         return [each.error for each in every(self.slots) if each.error]
+
+
+def like(value: Any) -> dict[str, Any]:
+    """A schema for what no schema describes: a text stays a text, anything else is JSON."""
+    return {"type": "string", "default": ""} if isinstance(value, str) else {}
 
 
 def given(items: Any) -> Any:

@@ -9,33 +9,29 @@ from typing import Any
 from django.db import transaction
 
 from approvals import policy
-from approvals.editing import edit, edited_before, ruling_on_edit
+from approvals.editing import Judged, edit, edited_before, judged
 from approvals.errors import (
     AlreadyDecided,
     AlreadySaid,
     ApprovalProblem,
-    CannotSendAgain,
     Changed,
     NotReviewer,
-    NotValid,
     StepUpRequired,
     TooLate,
 )
 from approvals.models import Act, Action, Decision
 from approvals.models.action import Status
 from approvals.refusals import (
-    check_may_settle,
-    check_note,
     check_person,
     check_row,
     check_words,
     how_it_ended,
 )
 from approvals.rules import Ruling
-from approvals.settle import bury, forbid, lock, refreeze, reopen, say, settle, show
-from approvals.starts import EXECUTE_WITHIN, Obstacle, obstacle, opens_at
+from approvals.settle import forbid, lock, refreeze, reopen, say, settle, show
+from approvals.starts import EXECUTE_WITHIN, opens_at
 from approvals.tiers import Tier
-from project.lib import canonical, clock, gate, spans
+from project.lib import clock, gate, spans
 from project.lib.failpoints import failpoint
 from project.people import roles
 from project.people.models import User
@@ -75,6 +71,7 @@ class Word:
     arguments: dict[str, Any] | None
     answer: Any
     channel: str
+    looked_for: float | None  # seconds
 
     @property
     def told(self) -> str | None:
@@ -94,6 +91,7 @@ def decide(
     answer: Any = None,
     proof: Callable[[], bool] = no_proof,
     channel: str = "page",
+    looked_for: float | None = None,
 ) -> Said:
     """Record one person's verdict about what they saw; the last yes that is needed, or one no, ends the waiting.
 
@@ -105,10 +103,10 @@ def decide(
     Changed, ReasonRequired or NotValid. `proof` takes the proof of who it is that the edge has; only high asks for it,
     and a refusal that follows gives it back. What the desk has to change first, since the stored text is not what was
     shown or the policy became stricter, is told before any proof."""
-    word = Word(by, verdict, digest, revision, reason, arguments, answer, channel)
+    word = Word(by, verdict, digest, revision, reason, arguments, answer, channel, looked_for)
     asked = Action.objects.for_pages().get(pk=action.pk)
     ruling = policy.ruling_of(asked)
-    edited = None if word.arguments is None else ruling_on_edit(asked, word.arguments)
+    edited = None if word.arguments is None else judged(asked, word.arguments)
     with transaction.atomic():
         gate.shared()
         held = lock(action.pk)
@@ -120,7 +118,7 @@ def decide(
 
 
 def hear(
-    held: Action, word: Word, ruling: Ruling, edited_ruling: Ruling | None, proof: Callable[[], bool]
+    held: Action, word: Word, ruling: Ruling, judged: Judged | None, proof: Callable[[], bool]
 ) -> Said | ApprovalProblem:
     """Inside the transaction; a refusal that is returned, not raised, comes with a change that must stay."""
     now = clock.now()
@@ -136,19 +134,27 @@ def hear(
         raise StepUpRequired
     check_row(held, word.by, now, word.digest, word.revision)
     reason = check_words(held, word.verdict, word.reason, word.arguments, word.answer)
-    words = {"reason": reason, "channel": word.channel, "stepped_up": high, "on_high": high}
+    how = {"channel": word.channel, "looked_for": word.looked_for}
+    words = {"reason": reason, "stepped_up": high, "on_high": high, **how}
     if word.arguments is not None:
-        edited = edit(held, word.arguments, by=word.by, now=now, ruling=edited_ruling, **words)
+        edited = edit(held, word.arguments, by=word.by, now=now, judged=judged, **words)
         if edited and held.is_strict:
             return said(edited, held)
-        ruling = edited_ruling if edited and edited_ruling else ruling
+        ruling = judged.ruling if edited and judged else ruling
     seen = {"digest": held.digest, "revision": held.revision}
     what = {**seen, **words, "answer_json": word.told, "held": sorted(policy.names_of(word.by))}
     decision = Decision.objects.create(action=held, by=word.by, verdict=word.verdict, at=now, **what)
-    Audit.write(word.verdict, held, by=word.by, **seen, reason=reason, channel=word.channel)
-    count(held, word.verdict, now, ruling, word.by)
+    Audit.write(word.verdict, held, by=word.by, **seen, **how, reason=reason, saw=shown_of(held))
+    count(held, now, ruling, word.by)
     trace(held, word.verdict)
     return said(decision, held)
+
+
+def shown_of(action: Action) -> dict[str, Any]:
+    """What stood above the buttons; the digest beside it binds the rest."""
+    rules = [said["rule"] for said in action.ruled_by]
+    counted = {"needed": action.needed, "given": action.given}
+    return {"title": action.title, "tier": action.tier, "rules": rules or [action.policy], **counted}
 
 
 def adjusted(held: Action, word: Word, ruling: Ruling, now: datetime) -> ApprovalProblem | None:
@@ -194,13 +200,15 @@ def said_before(action: Action, word: Word) -> Decision | None:
     before = action.decisions.filter(**same).first()
     if before is not None and before.answer_json != word.told:
         raise AlreadySaid(**how_it_ended(action))
+    if before is None and word.verdict == "approve" and word.by.pk in policy.rejected_by(action):
+        raise AlreadySaid(**how_it_ended(action))  # a yes may turn into a no, never the other way
     return before
 
 
-def count(action: Action, verdict: str, now: datetime, ruling: Ruling, by: User) -> None:
-    """One no ends it; enough people saying yes, of every group that must, approve it. A yes that turned into a no does
-    not count. What the policy in force needs is noted, and only ever raised."""
-    if verdict == "reject":
+def count(action: Action, now: datetime, ruling: Ruling, by: User) -> None:
+    """Enough people saying no end it, one where no rule says more; enough saying yes, of every group that must, approve
+    it. What the policy in force needs is noted, and only ever raised."""
+    if len(policy.rejected_by(action)) >= ruling.rejections:
         settle(action, "reject", now, by=by, decided_at=now)
         return
     chain = [*action.requester_chain, *policy.chain_added(action, ruling)]
@@ -255,14 +263,19 @@ def cancel(action: Action, *, by: User, reason: str = "") -> Action:
         held = lock(action.pk)
         now = clock.now()
         mine = held.requested_by_id == by.pk and by.is_active
-        if not (mine or roles.can(by, "operate") or policy.may_review(by, ruling)):
+        if not (mine or roles.can(by, "operate") or policy.may_review(by, policy.at_least_asked(ruling))):
             raise NotReviewer("Only its requester, an operator or a reviewer may cancel it.")
-        if held.is_settled:
-            raise AlreadyDecided(**how_it_ended(held))
-        if held.status not in (Status.AWAITING, Status.APPROVED):
-            raise TooLate(status=held.status)
-        settle(held, "cancel", now, by=by, ended_by=by, reason_code=reason.strip()[:64] or "cancelled")
+        call_off(held, now, by=by, reason=reason)
     return held
+
+
+def call_off(held: Action, now: datetime, *, by: User | None, reason: str) -> None:
+    """End what has not started, inside the caller's transaction. Raises TooLate, AlreadyDecided."""
+    if held.is_settled:
+        raise AlreadyDecided(**how_it_ended(held))
+    if held.status not in (Status.AWAITING, Status.APPROVED):
+        raise TooLate(status=held.status)
+    settle(held, "cancel", now, by=by, ended_by=by, reason_code=reason.strip()[:64] or "cancelled")
 
 
 def withdraw(run: Run) -> None:
@@ -277,49 +290,3 @@ def withdraw(run: Run) -> None:
 
 def others_wait(action: Action, run: Run) -> bool:
     return Run.objects.live().filter(acts__action=action).exclude(pk=run.pk).exists()
-
-
-@policy.again_when_moved
-def settle_unknown(
-    action: Action, *, by: User, status: str, note: str = "", proof: Callable[[], bool] = no_proof
-) -> Action:
-    """A person says what became of an action in doubt: `delivered`, `not_sent` (send it again) or `failed` (give up).
-
-    Raises NotReviewer, StepUpRequired (high), AlreadyDecided, ReasonRequired, NotValid, CannotSendAgain."""
-    ruling = policy.ruling_of(Action.objects.for_pages().get(pk=action.pk))
-    with transaction.atomic():
-        gate.shared()
-        held = lock(action.pk)
-        now = clock.now()
-        policy.check_current(ruling, held)
-        check_may_settle(held, by, ruling, proof)
-        if status not in ("delivered", "not_sent", "failed"):
-            raise NotValid("The outcome is delivered, not_sent or failed.", field="status")
-        if held.status != Status.UNKNOWN:
-            raise AlreadyDecided(**how_it_ended(held))
-        note = check_note(note, needed=held.tier == Tier.HIGH)
-        Audit.write(f"say {status}", held, by=by, note=note)
-        if status == "delivered":
-            settle(held, "deliver", now, by=by, ended_by=by, result_json=told(note, by))
-        elif status == "failed":
-            error = {"type": "GivenUp", "message": note or "a person gave it up; whether it happened is not known"}
-            settle(held, "fail", now, by=by, ended_by=by, keeps_key=True, error=error)
-            bury(held, now, error=error)
-        else:
-            send_again(held, now, ruling)
-    return held
-
-
-def told(note: str, by: User) -> str:
-    return canonical.text({"settled_by": str(by), "note": note})
-
-
-def send_again(action: Action, now: datetime, ruling: Ruling) -> None:
-    """A start like any other: what stands against one is said now, and the action stays unknown."""
-    against = obstacle(action, now, ruling)
-    if against and against not in (Obstacle.BUSY, Obstacle.SHUT):
-        raise CannotSendAgain(f"It cannot be sent again: {against}. It stays unknown.", why=against.name.lower())
-    Action.objects.filter(pk=action.pk).update(not_sent_said=True, not_before=now)
-    action.refresh_from_db()
-    show(action)
-    ring_on_commit(action.pk)

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Max
 
-from approvals import kinds, policy
+from approvals import current, kinds, policy
+from approvals.current import Met
 from approvals.doubt import done_before, key_is_used_up, look
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
 from approvals.models import Action, Attempt, PracticeItem
@@ -18,7 +19,7 @@ from approvals.models.action import ActionQuerySet, Status
 from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record, spread
 from approvals.rules import Ruling
 from approvals.settle import bury, lock, settle, show
-from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, obstacle, opens_at
+from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, obstacle, opens_at, thaw
 from project.lib import clock, gate, logs, spans
 from project.lib.apart import each
 from project.lib.crypto import Unreadable
@@ -27,6 +28,7 @@ from project.lib.retrying import retried
 
 logger = logging.getLogger("nightdesk.delivery")
 SLACK = timedelta(seconds=15)  # beyond the kind's timeout, until a delivery without a word counts as lost
+UNSEEN_FOR = timedelta(seconds=30)  # until a target that could not be looked at is looked at again
 ROUND = 50  # rows of each kind a round of tick at most
 
 
@@ -66,20 +68,24 @@ def start(action_id: int, tries: int) -> Attempt | None:
     """Commit `delivering` and the key that will be sent. None when something is in the way, or somebody was faster.
 
     `tries` is what the caller last read: a second sender that looked at an older state does not send."""
-    ruling = policy.ruling_of(Action.objects.for_pages().get(pk=action_id))
+    asked = Action.objects.for_pages().get(pk=action_id)
+    found: Met | None = current.NOTHING
+    if has_a_target(asked):
+        if not is_due(asked, tries, clock.now()):
+            return None  # nobody looks at a far side for what may not start yet
+        found = current.met_again(asked)
+    ruling = policy.ruling_of(asked)
     with transaction.atomic(durable=True):  # committed before the call, whoever calls
         gate.shared()
         action = lock(action_id)
         now = clock.now()
         policy.check_current(ruling, action)
         again = action.status == Status.UNKNOWN
-        if action.tries != tries or not (again or action.status == Status.APPROVED):
+        if not is_due(action, tries, now):
             return None
-        if action.not_before is None or action.not_before > now:
-            return None
-        why = obstacle(action, now, ruling)
+        why = obstacle(action, now, ruling, found)
         if why is not None:
-            stand_aside(action, now, why, ruling)
+            stand_aside(action, now, why, ruling, found)
             return None
         if again and key_is_used_up(action):
             take_next_key(action)
@@ -94,6 +100,17 @@ def start(action_id: int, tries: int) -> Attempt | None:
     return attempt
 
 
+def has_a_target(action: Action) -> bool:
+    kind = kinds.KINDS.get(action.kind)
+    return kind is not None and kind.current is not None
+
+
+def is_due(action: Action, tries: int, now: datetime) -> bool:
+    """Is it still as the caller read it, and its time come?"""
+    may = action.tries == tries and action.status in (Status.APPROVED, Status.UNKNOWN)
+    return may and action.not_before is not None and action.not_before <= now
+
+
 def take_next_key(action: Action) -> None:
     """It did not happen, and the far side would only repeat the failure it stored for the key of the last try."""
     same = Action.objects.filter(kind=action.kind, connection=action.connection, key=action.key)
@@ -101,22 +118,28 @@ def take_next_key(action: Action) -> None:
     action.refresh_from_db(fields=["generation"])
 
 
-def stand_aside(action: Action, now: datetime, why: Obstacle, ruling: Ruling) -> None:
+def stand_aside(action: Action, now: datetime, why: Obstacle, ruling: Ruling, found: Met | None) -> None:
     """What may not start: asked again, left for later, or left to a person."""
-    if why is Obstacle.SHUT:
-        opens = opens_at(ruling, now)
+    if why in (Obstacle.SHUT, Obstacle.FROZEN):
+        thawed = thaw(action, now)
+        opens = opens_at(ruling, thawed)
         latest = max(action.execute_by or opens, opens + EXECUTE_WITHIN)
-        Action.objects.filter(pk=action.pk).update(not_before=opens, execute_by=latest)
+        frozen_until = thawed if thawed > now else None
+        Action.objects.filter(pk=action.pk).update(not_before=opens, execute_by=latest, frozen_until=frozen_until)
         show(action)
     elif why is Obstacle.BUSY and action.connection and action.connection.busy_until:
         Action.objects.filter(pk=action.pk).update(not_before=now + spread(action.connection.busy_until - now))
+        show(action)
+    elif why is Obstacle.UNSEEN:
+        error = {"type": "Unseen", "message": f"{why}; it is looked at again"}
+        Action.objects.filter(pk=action.pk).update(not_before=now + spread(UNSEEN_FOR), error=error)
         show(action)
     elif action.status == Status.UNKNOWN:
         later = now + timedelta(seconds=LOOKS[-1]) if why is Obstacle.PAUSED else None
         Action.objects.filter(pk=action.pk).update(not_before=later, not_sent_said=False)
         show(action)
-    elif why in (Obstacle.CHANGED, Obstacle.STRICTER):
-        ask_again(action, now, why, ruling)
+    elif why in (Obstacle.CHANGED, Obstacle.STRICTER, Obstacle.MOVED):
+        ask_again(action, now, why, ruling, found)
 
 
 def timeout_of(action: Action) -> timedelta:

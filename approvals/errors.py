@@ -155,8 +155,50 @@ class NotValid(ApprovalProblem):
     http = 422
 
 
+class InUse(ApprovalProblem):
+    """It is still needed."""
+
+    code = "in_use"
+    http = 409
+
+
 class NeedsSecondAdmin(ApprovalProblem):
     """It makes something less than high: a second admin must confirm it."""
 
     code = "needs_second_admin"
     http = 403
+
+
+class KeyReused(ApprovalProblem):
+    """This Idempotency-Key was used with another body; a new wish needs a new key."""
+
+    code = "key_reused"
+    http = 422
+
+
+class StillRunning(ApprovalProblem):
+    """A request with this Idempotency-Key is under way; ask again in a moment."""
+
+    code = "running"
+    http = 409
+
+
+class AskedEnough(ApprovalProblem):
+    """People said no to this three times within a day; ask again tomorrow, or for something else."""
+
+    code = "asked_enough"
+    http = 409
+
+
+class TooManyWaiting(ApprovalProblem):
+    """So many of your actions wait for people already; ask again when some have ended."""
+
+    code = "too_many_waiting"
+    http = 429
+
+
+class CannotLook(ApprovalProblem):
+    """What it would change cannot be looked at right now; ask again later."""
+
+    code = "cannot_look"
+    http = 503

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,10 +14,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from approvals.errors import NotValid, UnknownKind
 from approvals.tiers import Tier
 from project.lib.faults import first_fault
+from project.lib.visible import plain
 
 CALL_TIMEOUT = timedelta(seconds=30)
 RESEND_WINDOW = timedelta(hours=24)  # how long far sides usually remember an idempotency key
 TITLE_LENGTH = 120
+OWN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,50}")  # of a kind of a family, behind the family's name
 NO_WORDS = (NotValid, ValueError, TypeError, LookupError)  # one action that cannot be told must not hide all others
 
 Result = dict[str, Any]
@@ -38,6 +41,16 @@ class Far:
     secrets: dict[str, Any] = field(repr=False)
     timeout: timedelta = CALL_TIMEOUT
     trace: dict[str, Any] = field(default_factory=dict)  # hops, correlationid and traceparent, for the desk itself
+    expected: str = ""  # the version its target must still have, for a far side that can be told
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What a kind would meet: `target` says where, `version` names its state exactly, `state` is what people see."""
+
+    target: str
+    version: str
+    state: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +65,9 @@ class Kind:
     `preview(arguments)` is what people read on the card: `[{label, text, form}]`, form one of text, markdown, code,
     json. `fits(config, has_secrets, arguments)` raises NotValid when a connection may not carry them.
     `form(arguments)` is the JSON schema of the answer that people owe: such an action is carried out by being answered.
+    `current(far, arguments)` reads what is there before people are asked, and again before anything starts: a state
+    that moved since voids their yes. It changes nothing; None: nothing there can be bound; it raises NotSent, Refused
+    or OutcomeUnknown. `after(arguments, state)` is what the state becomes, for the difference on the card.
     """
 
     name: str
@@ -67,6 +83,8 @@ class Kind:
     is_natural: Callable[[Any], bool] | None = None
     fits: Callable[[dict[str, Any], bool, Any], None] | None = None
     form: Callable[[Any], dict[str, Any]] | None = None
+    current: Callable[[Far, Any], Now | None] | None = None
+    after: Callable[[Any, Any], Any] | None = None
     hides: bool = False  # may arguments hold credentials, which must not be stored in clear?
     version: int = 1
     timeout: timedelta = CALL_TIMEOUT
@@ -108,12 +126,12 @@ class Kind:
             raise NotValid(f"{self.name}: {place}: {said}", field=place) from None
 
     def headline(self, arguments: Any) -> str:
-        """One line for lists and cards; line breaks and control characters do not survive it."""
+        """One line for lists, cards, mails and chats; what would hide or turn a part of it is written out."""
         try:
             title = self.title(arguments)
         except NO_WORDS:
             title = self.name
-        line = " ".join("".join(c if c.isprintable() else " " for c in title).split())
+        line = " ".join(plain(title).split())
         return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…"
 
     def summary(self, arguments: dict[str, Any]) -> list[dict[str, str]]:
@@ -124,7 +142,26 @@ class Kind:
             return []
 
 
-KINDS: dict[str, Kind] = {}
+class Catalogue(dict[str, Kind]):
+    """Kinds by name. A name that begins with a family, as `external.deploy`, is a kind that nobody registered."""
+
+    families: dict[str, Callable[[str], Kind]] = {}
+
+    def __missing__(self, name: str) -> Kind:
+        family, _, rest = name.partition(".")
+        if family not in self.families or not OWN_NAME.fullmatch(rest):
+            raise KeyError(name)
+        return self.families[family](name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of any dict, also for a kind of a family."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+KINDS = Catalogue()
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
@@ -137,6 +174,11 @@ def register(kind: Kind) -> Kind:
     if KINDS.setdefault(kind.name, kind) is not kind:
         raise ValueError(f"kind {kind.name!r} is registered twice")
     return kind
+
+
+def register_family(name: str, make: Callable[[str], Kind]) -> None:
+    """Every `name.something` is the kind that `make` gives for this text."""
+    KINDS.families[name] = make
 
 
 def named(name: str) -> Kind:

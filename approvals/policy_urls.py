@@ -1,7 +1,8 @@
-"""Addresses of the policy: its rules, and changes that wait for a second admin."""
+"""Addresses of the policy: its rules, changes that wait for a second admin, and the freeze calendar."""
 
 from django.urls import path
 
+from approvals import freeze_views
 from approvals import policy_views as views
 
 urlpatterns = [
@@ -10,4 +11,6 @@ urlpatterns = [
     path("policies/changes/<int:pk>", views.policy_change, name="policy-change"),
     path("policies/<slug:slug>", views.policy_edit, name="policy-edit"),
     path("policies/<slug:slug>/archive", views.policy_archive, name="policy-archive"),
+    path("freezes", freeze_views.freezes, name="freezes"),
+    path("freezes/<int:pk>/lift", freeze_views.lift, name="freeze-lift"),
 ]

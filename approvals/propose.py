@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -9,21 +10,23 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
 from approvals import kinds, policy, requesters
-from approvals.errors import Drifted, KeyTaken, Rejected
+from approvals.errors import Drifted, KeyTaken, PolicyMoved, Rejected
 from approvals.models import Act, Action, Compensation
 from approvals.models.action import Status
-from approvals.rules import Ruling
+from approvals.rules import DEFAULT, Ruling
 from approvals.settle import DENIED, forbid, lock, settle, show
+from approvals.starts import EXECUTE_WITHIN
 from approvals.tiers import Tier
 from approvals.wish import Undo, Wish, version_of
-from project.lib import clock, crypto, spans
+from project.lib import clock, crypto, gate, spans
 from triggers.durable import Durable
 from triggers.models import Audit, Run
 
 if TYPE_CHECKING:
-    from project.people.models import User
+    from project.people.models import ApiToken, User
 
 BUDGET = 30  # low actions an hour of one handler and kind; above it they wait for a person
+SPENT = "hourly budget of low actions"  # stands where otherwise a rule is named
 ENOUGH = 3  # rejections of one key within a day
 OPEN = (Status.AWAITING, Status.APPROVED)
 
@@ -46,6 +49,7 @@ def stand_for(run: Durable, step: str, wish: Wish, undo: Undo | None = None) -> 
     `undo` is noted with it, the first time it is asked for: code that comes later changes nothing of it.
     Raises KeyTaken, Drifted, Rejected (`asked_enough`), BeingUndone."""
     ruling = ruling_on(run.row, step, wish)
+    wish = looked_at(run.row, step, wish)
 
     def stand(now: datetime) -> tuple[Act, str]:
         policy.check_current(ruling)
@@ -65,6 +69,15 @@ def stand_for(run: Durable, step: str, wish: Wish, undo: Undo | None = None) -> 
     if drift:
         raise Drifted(drift)
     return own
+
+
+def looked_at(run: Run, step: str, wish: Wish) -> Wish:
+    """What becomes a new action is bound to its target as it is; a replay that finds its own looks at nothing."""
+    if wish.kind.current is None:
+        return wish
+    own = Act.objects.filter(run=run, name=step).select_related("action").first()
+    is_known = own is not None and own.digest == wish.freeze(own.action)[1]
+    return wish if is_known else wish.having_looked()
 
 
 def first_time(run: Run, step: str, wish: Wish, now: datetime, ruling: Ruling) -> tuple[Act, str]:
@@ -157,7 +170,7 @@ def stand(run: Run, step: str, action: Action) -> Act:
 
 
 def insert(
-    run: Run,
+    run: Run | None,
     step: str,
     wish: Wish,
     key: str,
@@ -166,12 +179,15 @@ def insert(
     ruling: Ruling,
     compensates: Action | None = None,
     asked_by: int | None = None,
+    token: ApiToken | None = None,
 ) -> Action:
+    """A new row of a run, or of the program outside that holds `token`."""
+    if run and ruling.tier is Tier.LOW:
+        check_budget(run, wish)
     before = Action.objects.filter(kind=wish.kind.name, connection=wish.connection, key=key)
     refuse_nagging(before, key, now)
-    hold = take_back_for(wish.kind, ruling.tier)
+    hold = take_back_for(wish.kind, ruling)
     expires_at = now + (min(wish.expires, timedelta(seconds=ruling.expires)) if ruling.expires else wish.expires)
-    people = requesters.chain(run, four_eyes=ruling.four_eyes, asked_by=asked_by)
     waits = ruling.tier.waits
     action = Action.objects.create(
         kind=wish.kind.name,
@@ -183,28 +199,34 @@ def insert(
         **frozen(wish),
         reason=wish.reason,
         evidence=wish.evidence,
-        reversible=wish.kind.reversible,
-        blast_radius=wish.kind.blast_radius,
-        run=run,
+        **askers(run, token, requesters.chain(run, four_eyes=ruling.four_eyes, asked_by=asked_by) if run else []),
         step=step,
         key=key,
         key_is_implicit=wish.key is None,
         generation=(before.aggregate(last=Max("generation"))["last"] or 0) + 1,
-        origin_run=run.origin_id,
         compensates=compensates,
-        requested_by_id=people[0] if people else None,
-        requester_chain=people,
         take_back_for=int(hold.total_seconds()),
         created_at=now,
         expires_at=expires_at,
         not_before=None if waits else now + hold,
-        execute_by=None if waits else expires_at,
+        execute_by=None if waits else max(expires_at, now + hold + EXECUTE_WITHIN) if hold else expires_at,
     )
-    Audit.write("propose", action, by=run.requester, tier=action.tier, digest=action.digest, policy=ruling.version)
+    by = run.requester if run else token.user if token else None
+    told = {"tier": action.tier, "digest": action.digest, "policy": ruling.version}
+    Audit.write("propose", action, by=by, **told, **({"agent": action.agent} if token else {}))
     if ruling.denied_by:
         forbid(action, ruling.denied_by, now)
     show(action)
     return action
+
+
+def askers(run: Run | None, token: ApiToken | None, people: list[int]) -> dict[str, Any]:
+    """Who asked, and so may not nod: people behind a run, or behind the program that holds `token`."""
+    if run is not None:
+        first = next(iter(people), None)
+        return {"run": run, "origin_run": run.origin_id, "requested_by_id": first, "requester_chain": people}
+    own = token.user_id if token else None
+    return {"token": token, "requested_by_id": own, "requester_chain": requesters.behind(token)}
 
 
 def frozen(wish: Wish) -> dict[str, Any]:
@@ -212,12 +234,16 @@ def frozen(wish: Wish) -> dict[str, Any]:
     text, digest = wish.freeze()
     version = version_of(wish.connection)
     return {
+        "reversible": wish.kind.reversible,
+        "blast_radius": wish.kind.blast_radius,
         "canonical": text,
         "digest": digest,
         "proposal_digest": digest,
         "connection": wish.connection,
         "connection_version": version,
         "proposal_connection_version": version,
+        "proposal_preconditions": wish.found.preconditions,
+        "state_json": wish.found.state_json,
     }
 
 
@@ -234,7 +260,19 @@ def ruling_on(run: Run, step: str, wish: Wish) -> Ruling:
     slug, key = wish.connection.slug if wish.connection else "", wish.key or implicit_key(run, step)
     asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.kind.headline(wish.typed), run, None)
     found = policy.ruling(asked)
-    return policy.ruling(asked, at_least=Tier.MEDIUM) if found.tier is Tier.LOW and is_over_budget(run, wish) else found
+    if found.tier is not Tier.LOW or not is_over_budget(run, wish):
+        return found
+    raised = policy.ruling(asked, at_least=Tier.MEDIUM)
+    return replace(raised, name=SPENT) if raised.name == DEFAULT else raised
+
+
+def check_budget(run: Run, wish: Wish) -> None:
+    """Count once more where nobody else counts: thirty that ask in one moment are thirty, and the next one waits.
+
+    Raises PolicyMoved when somebody was faster: it is judged again, and higher."""
+    gate.alone(f"budget {run.handler} {wish.kind.name}")
+    if is_over_budget(run, wish):
+        raise PolicyMoved
 
 
 def is_over_budget(run: Run, wish: Wish) -> bool:
@@ -243,7 +281,8 @@ def is_over_budget(run: Run, wish: Wish) -> bool:
     return done.count() >= BUDGET
 
 
-def take_back_for(kind: kinds.Kind, tier: Tier) -> timedelta:
-    if kind.take_back is not None:
-        return kind.take_back
-    return timedelta(seconds=10) if tier.waits else timedelta(0)
+def take_back_for(kind: kinds.Kind, ruling: Ruling) -> timedelta:
+    """How long it is held back after the yes, or, on low, before it happens by itself."""
+    usual = timedelta(seconds=10) if ruling.tier.waits else timedelta(0)
+    own = usual if kind.take_back is None else kind.take_back
+    return max(own, timedelta(seconds=ruling.hold))

@@ -1,5 +1,6 @@
 """Who asked for an action: computed by the desk from its own rows, never taken from what a handler says."""
 
+from project.people.models import ApiToken
 from triggers.models import Run
 
 
@@ -15,6 +16,12 @@ def chain(run: Run, *, four_eyes: bool, asked_by: int | None = None) -> list[int
         if changed_since_last_run(run):
             people.append(run.trigger.changed_by_id)
     return list(dict.fromkeys(person for person in people if person is not None))
+
+
+def behind(token: ApiToken | None) -> list[int]:
+    """Ids of the people behind a program outside: whose token it is; of a service's token, who made it."""
+    people = [token.user_id or token.made_by_id] if token else []
+    return [person for person in people if person is not None]
 
 
 def who_ended(run: Run) -> int | None:

@@ -59,6 +59,7 @@ class ActionRow(Schema):
     run: int | None
     compensates: int | None = None
     requested_by: str | None
+    agent: str = ""  # the program outside that asked for it: a service, or the name of a person's token
     reversible: str
     blast_radius: str
     created_at: Moment

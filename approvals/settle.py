@@ -29,7 +29,8 @@ def settle(action: Action, verb: str, now: datetime, *, by: "User | None" = None
         Action.objects.filter(pk=action.pk).update(announced=True)
         action.refresh_from_db(fields=["announced"])
         say(action, "settled")
-    Audit.write(verb, action, by=by, status=action.status, reason=action.reason_code)
+    seen = {"digest": action.digest, "revision": action.revision}
+    Audit.write(verb, action, by=by, status=action.status, reason=action.reason_code, **seen)
     show(action)
 
 
@@ -41,9 +42,9 @@ def forbid(action: Action, rule: str, now: datetime, **fields: Any) -> None:
 
 def reopen(action: Action, *, by: "User | None", expires_at: datetime, why: str, **fields: Any) -> None:
     """Back to waiting, one revision on: votes of the old one no longer count."""
-    cleared = {"given": 0, "decided_at": None, "not_before": None, "execute_by": None}
+    cleared = {"given": 0, "decided_at": None, "not_before": None, "execute_by": None, "frozen_until": None}
     action.move("reopen", revision=action.revision + 1, expires_at=expires_at, **{**cleared, **fields})
-    Audit.write(why, action, by=by, revision=action.revision)
+    Audit.write(why, action, by=by, revision=action.revision, digest=action.digest)
     show(action)
 
 

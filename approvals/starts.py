@@ -3,8 +3,10 @@
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from approvals import policy
-from approvals.models import Action
+from approvals import current, policy
+from approvals.current import Met
+from approvals.kinds import KINDS
+from approvals.models import Action, Freeze
 from approvals.rules import Ruling
 from approvals.settle import forbid, reopen, settle
 from approvals.tiers import Tier
@@ -25,11 +27,14 @@ class Obstacle(StrEnum):
     BUSY = "its far side asked for a pause"
     CHANGED = "it is no longer what was approved"
     SHUT = "its change window is not open"
+    FROZEN = "a freeze is on"
+    UNSEEN = "its target cannot be looked at"
+    MOVED = "its target is no longer what people saw"
     STRICTER = "the policy has become stricter"
 
 
-def obstacle(action: Action, now: datetime, ruling: Ruling) -> Obstacle | None:
-    """What is in the way, or None."""
+def obstacle(action: Action, now: datetime, ruling: Ruling, found: Met | None) -> Obstacle | None:
+    """What is in the way, or None. `found` is what its target is now; None: nobody could look."""
     if action.execute_by is None or action.execute_by <= now:
         return Obstacle.OVER
     if held_back(action):
@@ -40,7 +45,14 @@ def obstacle(action: Action, now: datetime, ruling: Ruling) -> Obstacle | None:
         return Obstacle.BUSY
     if is_stricter(action, ruling):
         return Obstacle.STRICTER
-    return None if next_opening(ruling.windows, now) == now else Obstacle.SHUT
+    if action.preconditions and not may_repeat_anyhow(action):
+        if found is None:
+            return Obstacle.UNSEEN
+        if current.has_moved(action, found):
+            return Obstacle.MOVED
+    if next_opening(ruling.windows, now) != now:
+        return Obstacle.SHUT
+    return Obstacle.FROZEN if thaw(action, now) > now else None
 
 
 def is_busy(action: Action, now: datetime) -> bool:
@@ -58,8 +70,9 @@ def held_back(action: Action) -> bool:
 def is_what_was_shown(action: Action) -> bool:
     """Do the stored text, its digest, and the digest people decided on (or that was proposed) agree?
 
-    The connection's version is part of it: other credentials, or another address, are another effect."""
-    if not action.is_intact:
+    The connection's version is part of it: other credentials, or another address, are another effect; so is the version
+    of the code that carries it out."""
+    if not action.is_intact or not code_is_same(action):
         return False
     if not Tier(action.tier).waits:
         return action.revision == 1 and action.digest == action.proposal_digest
@@ -67,8 +80,20 @@ def is_what_was_shown(action: Action) -> bool:
     return set(decided.values_list("digest", flat=True)) == {action.digest} and connection_is_same(action)
 
 
+def code_is_same(action: Action) -> bool:
+    kind = KINDS.get(action.kind)
+    return kind is None or kind.version == action.envelope.get("kind_version")  # without code nothing is sent anyhow
+
+
 def connection_is_same(action: Action) -> bool:
     return action.connection is None or action.connection.version == action.connection_version
+
+
+def may_repeat_anyhow(action: Action) -> bool:
+    """A try in doubt may have moved the target itself; some kinds may be repeated whatever happened."""
+    kind, config = KINDS.get(action.kind), action.connection.config if action.connection else {}
+    is_natural = kind is not None and kind.safety_of(action.arguments, config) == "natural"
+    return is_natural and action.attempts.filter(outcome="unknown").exists()
 
 
 def is_stricter(action: Action, ruling: Ruling) -> bool:
@@ -78,19 +103,36 @@ def is_stricter(action: Action, ruling: Ruling) -> bool:
     return ruling.tier.waits and policy.counted(action, ruling).given < ruling.needed
 
 
+def thaw(action: Action, at: datetime) -> datetime:
+    """The first moment from `at` on in which no freeze of the calendar holds it back."""
+    return Freeze.objects.all().thaw(action.kind, action.tier, at)
+
+
 def opens_at(ruling: Ruling, now: datetime) -> datetime:
     """When its change window opens; looked at again tomorrow when it does not within two weeks."""
     return next_opening(ruling.windows, now) or now + LOOK_AGAIN
 
 
-def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Ruling) -> None:
+REASONS = {
+    Obstacle.CHANGED: "changed_after_approval",
+    Obstacle.MOVED: "target_moved",
+    Obstacle.STRICTER: "policy_stricter",
+}
+
+
+def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Ruling, found: Met | None) -> None:
     """What was approved is not what would run, or no longer enough: people look at what is there now."""
     try:
         envelope = action.envelope
     except ValueError:  # somebody wrote something into the row that is no JSON: there is nothing to ask about
         settle(action, "cancel", now, reason_code="unreadable")
         return
+    kind = KINDS.get(action.kind)
+    envelope["kind_version"] = kind.version if kind else action.kind_version
     envelope["connection_version"] = action.connection.version if action.connection else 0
+    state = {}
+    if found is not None:
+        envelope["preconditions"], state = found.preconditions, {"state_json": found.state_json}
     text = canonical.text(envelope)
     asked = policy.at_least_asked(ruling)  # a low action that somebody changed no longer runs by itself
     reopen(
@@ -102,7 +144,8 @@ def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Ruling) -> N
         digest=canonical.digest_of_text(text),
         connection_version=envelope["connection_version"],
         requester_chain=[*action.requester_chain, *policy.chain_added(action, asked)],
-        reason_code="changed_after_approval" if why is Obstacle.CHANGED else "policy_stricter",
+        reason_code=REASONS[why],
+        **state,
         **policy.written(asked),
     )
     if ruling.denied_by:

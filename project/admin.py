@@ -55,6 +55,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "approvals.action": ("id", "kind", "tier", "status", "requested_by", "created_at", "settled_at"),
     "approvals.decision": ("id", "action", "by", "verdict", "revision", "channel", "at"),
     "approvals.attempt": ("id", "action", "number", "outcome", "started_at", "ended_at"),
+    "approvals.proposal": ("id", "action", "key"),
+    "approvals.callback": ("id", "action", "tries", "due_at", "told_at"),
+    "approvals.freeze": ("id", "name", "starts_at", "ends_at", "by", "lifted_at"),
     "approvals.connection": ("slug", "system", "practice", "version", "archived_at"),
 }
 # How several rows are called, where an added s is no word.
@@ -141,10 +144,24 @@ class Guarded(ModelAdmin):
         super().delete_model(request, obj)
 
 
+class PersonForm(UserChangeForm):
+    """The last admin stays one."""
+
+    def clean(self) -> dict[str, Any]:
+        told: dict[str, Any] = super().clean() or {}
+        stays = told.get("is_active") and any(group.name == ADMIN for group in told.get("groups", ()))
+        if not stays and self.instance.groups.filter(name=ADMIN).exists():
+            try:
+                check_admin_stays(without=self.instance)
+            except LastAdmin as refused:
+                self.add_error(None, refused.detail)
+        return told
+
+
 class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
     """People: their groups are their roles; somebody who left is made inactive, so that what he decided stays his."""
 
-    form = UserChangeForm
+    form = PersonForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_active", "last_login")
@@ -156,6 +173,10 @@ class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
     )
     readonly_fields = ("last_login", "date_joined")
 
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Not the admin who asks, so one always stays; and nobody who ever did anything: the database refuses that."""
+        return super().has_delete_permission(request, obj) and (obj is None or obj.pk != who(request).pk)
+
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         if not is_fresh(request):
             return to_step_up(request.path)
@@ -166,10 +187,18 @@ class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
 
 
 class RoleAdmin(Guarded, DjangoGroupAdmin):  # type: ignore[misc]
-    """The four groups are the four roles; others are teams, which rules of the policy name."""
+    """The four groups are the four roles; others are teams, which rules name: they are changed under Settings."""
 
     fields = ("name",)
     filter_horizontal = ()
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    has_delete_permission = has_change_permission
 
 
 class TokenAdmin(Guarded):
@@ -180,6 +209,19 @@ class TokenAdmin(Guarded):
     readonly_fields = ("user", "service", "scopes", "hint", "created_at", "last_used_at")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+
+class AuthenticatorAdmin(Guarded):
+    """Enrolled by its person; removed here for somebody who lost the phone and every recovery code."""
+
+    list_display = ("user", "confirmed_at")
+    fields = readonly_fields = ("user", "confirmed_at")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
 
@@ -199,6 +241,7 @@ EDITABLE: dict[type[models.Model], type[Guarded]] = {
     User: PersonAdmin,
     Group: RoleAdmin,
     ApiToken: TokenAdmin,
+    Authenticator: AuthenticatorAdmin,
     PeriodicTask: TaskAdmin,
     IntervalSchedule: IntervalAdmin,
     CrontabSchedule: CrontabAdmin,
@@ -212,21 +255,7 @@ def furnish(site: admin.AdminSite) -> None:
     for label in WINDOWS:
         site.register(list(apps.get_app_config(label).get_models()), Window)
     for label, words in PLURALS.items():
-class AuthenticatorAdmin(Guarded):
-    """Enrolled by its person; removed here for somebody who lost the phone and every recovery code."""
-
-    list_display = ("user", "confirmed_at")
-    fields = readonly_fields = ("user", "confirmed_at")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-
         apps.get_model(label)._meta.verbose_name_plural = words
     for model, row in EDITABLE.items():
         site.register(model, row)
     site.has_permission = lambda request: can(request.user, "configure")  # type: ignore[method-assign]
-    Authenticator: AuthenticatorAdmin,

@@ -14,7 +14,8 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
 from ninja.types import DictStrAny
 
-from approvals.api import router as approvals_router
+from approvals.freeze_api import router as freeze_router
+from approvals.outside_api import router as approvals_router  # of api.py, and what programs outside ask
 from approvals.policy_api import router as policy_router
 from project.lib import stream, strict_json
 from project.lib.faults import read_faults
@@ -22,8 +23,8 @@ from project.lib.problem import Problem
 from project.lib.schema import NotFound, answer
 from project.lib.states import IllegalMove
 from project.people.auth import SIGNED_IN, Forbidden, NotSignedIn, caller
-from triggers.api import router as machine_router
 from project.proving import prove
+from triggers.api import router as machine_router
 from triggers.api_audit import router as audit_router
 from triggers.api_bulk import router as bulk_router
 from triggers.api_config import router as config_router
@@ -107,6 +108,7 @@ api.add_router("", bulk_router)
 api.add_router("", audit_router)
 api.add_router("", approvals_router)
 api.add_router("", policy_router)
+api.add_router("", freeze_router)
 
 
 class LiveOut(Schema):

@@ -22,7 +22,7 @@ from triggers.models import DeadLetter, Switch
 GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
     (
         ("home", "house", "Home", ()),
-        ("approvals", "hand", "Approvals", ("action", "action-edit", "decide", "step-up")),
+        ("approvals", "hand", "Approvals", ("action", "action-edit", "done", "together", "decide", "step-up")),
         (
             "dead-letters",
             "skull",
@@ -39,7 +39,7 @@ GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
         ("triggers", "webhook", "Triggers", ("trigger-new", "trigger-edit")),
         ("handlers", "file-code", "Handlers", ("handler",)),
         ("practice", "flask-conical", "Practice", ()),
-        ("audit", "scroll-text", "Audit log", ()),
+        ("audit", "scroll-text", "Audit log", ("habits",)),
     ),
 )
 SETTINGS = (
@@ -62,6 +62,8 @@ SETTINGS = (
     "policy-edit",
     "policy-archive",
     "policy-change",
+    "freezes",
+    "freeze-lift",
 )
 
 

@@ -13,6 +13,7 @@ from approvals.models.connection import Connection
 from approvals.tiers import Tier
 from project.lib import canonical, crypto
 from project.lib.states import Moves, Stateful
+from project.people.models import ApiToken
 from triggers.models import Run, Switch
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ SETTLED = (
 )
 HOLDS_KEY = (Status.AWAITING, Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 HOLDS = (Q(status__in=HOLDS_KEY) | Q(keeps_key=True)) & Q(gave_key_up=False)
-LONG = ("canonical", "sealed_arguments", "result_json", "evidence", "error")
+LONG = ("canonical", "sealed_arguments", "state_json", "result_json", "evidence", "error")
 OF_RUN = ("result_json", "data_json", "error")
 DONE_OR_UNDER_WAY = (Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 
@@ -92,16 +93,17 @@ class ActionQuerySet(models.QuerySet["Action"]):
 
     def for_lists(self) -> "ActionQuerySet":
         """Without the texts that only the action's own page shows."""
-        return self.select_related("connection", "run", "requested_by").defer(
+        return self.select_related("connection", "run", "requested_by", "token").defer(
             *LONG, *(f"run__{name}" for name in OF_RUN)
         )
 
     def for_tables(self) -> "ActionQuerySet":
         """The same with the arguments."""
-        return self.defer(None).select_related("connection", "requested_by").defer(*LONG[1:])
+        return self.defer(None).select_related("connection", "requested_by", "token").defer(*LONG[1:])
 
     def for_pages(self) -> "ActionQuerySet":
-        return self.select_related("connection", "run", "run__event", "run__trigger", "requested_by", "ended_by")
+        near = ("connection", "run", "run__event", "run__trigger", "requested_by", "token", "ended_by")
+        return self.select_related(*near)
 
 
 class Action(Stateful):
@@ -139,6 +141,10 @@ class Action(Stateful):
     revision = models.PositiveIntegerField(default=1)
     proposal_digest = models.CharField(max_length=80)  # of revision 1: drift is compared with it
     proposal_connection_version = models.PositiveIntegerField(default=0)
+    proposal_preconditions = models.JSONField(default=dict, db_default={})  # of revision 1, for the same reason
+    state_json = models.TextField(
+        blank=True, default="", db_default=""
+    )  # what people were shown of its target as it was
     connection = models.ForeignKey(Connection, models.PROTECT, null=True, related_name="actions")
     connection_version = models.PositiveIntegerField(default=0)
     reason = models.TextField(blank=True, default="")  # the handler's words, never checked
@@ -170,6 +176,10 @@ class Action(Stateful):
     allowed_by = models.CharField(max_length=64, blank=True, default="", db_default="")  # the rule that made it low
     needed = models.PositiveSmallIntegerField(default=1)
     given = models.PositiveSmallIntegerField(default=0)  # people who said yes to this revision
+    rejections_needed = models.PositiveSmallIntegerField(default=1, db_default=1)  # people whose no ends it
+    token = models.ForeignKey(  # the program outside that asked for it
+        ApiToken, models.PROTECT, null=True, related_name="actions", db_index=False
+    )
     ended_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
     take_back_for = models.PositiveSmallIntegerField(default=0)  # seconds
 
@@ -179,6 +189,7 @@ class Action(Stateful):
     decided_at = models.DateTimeField(null=True)
     not_before = models.DateTimeField(null=True)  # of the next try, or of the next look while `unknown`
     execute_by = models.DateTimeField(null=True)
+    frozen_until = models.DateTimeField(null=True)  # a freeze holds it back till then, unless it is lifted before
     leased_until = models.DateTimeField(null=True)
     settled_at = models.DateTimeField(null=True)
 
@@ -231,6 +242,8 @@ class Action(Stateful):
             models.Index(fields=["kind", "key"], name="actions_of_a_key"),
             models.Index(fields=["kind", "-id"], name="actions_of_a_kind"),
             models.Index(fields=["compensates"], condition=Q(compensates__isnull=False), name="actions_that_undo"),
+            models.Index(fields=["token", "-id"], condition=Q(token__isnull=False), name="actions_of_a_token"),
+            models.Index(fields=["frozen_until"], condition=Q(frozen_until__isnull=False), name="actions_frozen"),
         ]
 
     def __str__(self) -> str:
@@ -254,9 +267,21 @@ class Action(Stateful):
         return hiding.reveal(self.arguments, crypto.unseal(self.sealed_arguments) or [])
 
     @property
+    def preconditions(self) -> dict[str, Any]:
+        """`{target, version, state}` of what it meets, bound by the digest; empty where there is nothing to bind."""
+        preconditions: dict[str, Any] = self.envelope["preconditions"]
+        return preconditions
+
+    @property
     def is_intact(self) -> bool:
-        """Whether the stored text still is the one that was shown."""
-        return canonical.digest_of_text(self.canonical) == self.digest
+        """Whether the stored text, and the state of its target beside it, still are those that were shown."""
+        if canonical.digest_of_text(self.canonical) != self.digest:
+            return False
+        try:
+            bound = self.preconditions.get("state")
+        except (ValueError, LookupError, TypeError, AttributeError):  # somebody wrote text and digest by hand
+            return False
+        return bound is None or bound == canonical.digest_of_text(self.state_json)
 
     @property
     def result(self) -> Any:
@@ -276,6 +301,16 @@ class Action(Stateful):
     @property
     def is_practice(self) -> bool:
         return bool(self.connection and self.connection.practice)
+
+    @property
+    def agent(self) -> str:
+        """The program outside that asked for it: its service account, or the name of a person's token; else empty."""
+        return (self.token.service or self.token.name) if self.token else ""
+
+    @property
+    def asker(self) -> str:
+        """Who asked, as lists name it."""
+        return self.run.handler if self.run else self.agent or str(self.requested_by or "the desk")
 
     def asked_by(self, user: "User") -> bool:
         """Whether `user` is in the chain of those who asked for it; on high, or with four eyes, also who edited it."""

@@ -100,4 +100,6 @@ class TokenForm(forms.Form):
         told = self.cleaned_data
         service = told.get("service", "")
         owner = None if service else user
-        return ApiToken.objects.all().issue(user=owner, service=service, name=told["name"], scopes=told["scopes"])
+        return ApiToken.objects.all().issue(
+            user=owner, service=service, name=told["name"], scopes=told["scopes"], made_by=user
+        )

@@ -52,10 +52,13 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
         """Not revoked, and nobody's who left."""
         return self.filter(Q(user=None) | Q(user__is_active=True), revoked_at=None)
 
-    def issue(self, *, user: User | None, service: str, name: str, scopes: list[str]) -> tuple["ApiToken", str]:
+    def issue(
+        self, *, user: User | None, service: str, name: str, scopes: list[str], made_by: User | None = None
+    ) -> tuple["ApiToken", str]:
         """Make a token; returns the row and the secret text, which is never stored or shown again."""
         secret = PREFIX + secrets.token_urlsafe(32)
-        row = self.create(user=user, service=service, name=name, scopes=scopes, hash=hashed(secret), hint=secret[-4:])
+        told = {"user": user, "made_by": made_by or user, "service": service, "name": name, "scopes": scopes}
+        row = self.create(**told, hash=hashed(secret), hint=secret[-4:])
         return row, secret
 
     def named(self, secret: str) -> "ApiToken | None":
@@ -67,6 +70,7 @@ class ApiToken(models.Model):
     """A bearer token of a person, or of a service account (which has a slug and no person)."""
 
     user = models.ForeignKey(User, models.CASCADE, null=True, blank=True, related_name="tokens")
+    made_by = models.ForeignKey(User, models.PROTECT, null=True, related_name="+")  # of a service: who answers for it
     service = models.SlugField(max_length=64, blank=True, default="")
     name = models.CharField(max_length=100)
     scopes = models.JSONField(default=list)

@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.test import Client
 
-from approvals.models import PolicyChange
+from approvals.models import Freeze, PolicyChange
 from project.lib import clock
 from project.people.models import User
 from tests import builders
@@ -15,6 +16,7 @@ from triggers import bulk
 from triggers.models import DeadLetter, Refusal
 
 API = "/api/v1"
+DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ DECISION = {"verdict": "approve", "digest": "sha256:none", "revision": 1}
 SOURCE = {"slug": "fresh", "kind": "schedule", "config": {"every": 60}}
 TRIGGER = {"slug": "fresh", "source": "github", "handler": "contract-test"}
 RULE = {"when": "action.kind == 'stripe.refund'", "effect": "require", "quorum": 2}
+WISH = {"kind": "github.comment", "arguments": {"repo": "acme/shop", "number": 7, "body": "Thank you"}}
+FREEZE = {"name": "Release night", "starts_at": "2099-01-01T00:00:00Z", "ends_at": "2099-01-02T00:00:00Z"}
 OPERATIONS = [
     Operation("GET", "/events", "view"),
     Operation("POST", "/events", "ingest", CLOUD_EVENT),
@@ -70,6 +74,7 @@ OPERATIONS = [
     Operation("PATCH", "/triggers/{slug}", "configure", {"version": 1, "enabled": False}),
     Operation("DELETE", "/triggers/{slug}", "configure"),
     Operation("GET", "/actions", "view"),
+    Operation("POST", "/actions", "propose", WISH),
     Operation("GET", "/actions/{id}", "view"),
     Operation("POST", "/actions/{id}/decisions", "decide", DECISION),
     Operation("POST", "/actions/{id}/cancel", "operate decide", {}),
@@ -86,6 +91,10 @@ OPERATIONS = [
     Operation("GET", "/policies/{slug}", "view"),
     Operation("PATCH", "/policies/{slug}", "configure", {"version": 1, "order": 5}, fresh=True),
     Operation("DELETE", "/policies/{slug}", "configure", fresh=True),
+    Operation("GET", "/freezes", "view"),
+    Operation("POST", "/freezes", "configure", FREEZE, fresh=True),
+    Operation("GET", "/freezes/{id}", "view"),
+    Operation("DELETE", "/freezes/{id}", "configure", fresh=True),
     Operation("POST", "/policy-backtests", "configure", {"slug": "fresh", **RULE}),
     Operation("GET", "/policy-changes", "view"),
     Operation("POST", "/policy-changes/{id}/confirm", "configure", fresh=True),
@@ -126,6 +135,8 @@ def make_world(requester: User) -> World:
     rows = {"events": event, "runs": run, "dead-letters": letter, "actions": action, "refusals": refusal}
     rows["bulk"] = bulk_job
     rows["policy-changes"] = PolicyChange.objects.create(verb="archive", slug="refunds", by=requester, at=now)
+    times = {"starts_at": now + DAY, "ends_at": now + 2 * DAY, "at": now}
+    rows["freezes"] = Freeze.objects.create(name="Later", by=requester, **times)
     slugs = {
         "policies": rule("refunds", **RULE).slug,
         "sources": source.slug,
@@ -139,6 +150,8 @@ def send(client: Client, operation: Operation, world: World) -> Any:
     body = {"data": operation.body, "content_type": "application/json"} if operation.body is not None else {}
     if operation.name == "POST /events":
         body["content_type"] = "application/cloudevents+json"
+    if operation.name == "POST /actions":
+        body["headers"] = {"Idempotency-Key": "one"}
     return client.generic(operation.method, world.address(operation), **encoded(body))
 
 

@@ -1,0 +1,181 @@
+"""The door of programs outside: an action that somebody else's agent asks for, under the same policy as any other.
+
+The token is who asks. Its tier, who must nod and who may not are the desk's to say; nothing in the request can.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection, transaction
+
+from approvals import decide, policy, propose, reach
+from approvals.errors import (
+    AskedEnough,
+    CannotLook,
+    DeliveryError,
+    KeyReused,
+    NoConnection,
+    NotValid,
+    PolicyMoved,
+    StillRunning,
+    TooManyWaiting,
+    UnknownKind,
+)
+from approvals.models import Action, CallBack, Proposal
+from approvals.models.action import ActionQuerySet, Status
+from approvals.rules import DEFAULT, Ruling
+from approvals.settle import DENIED, lock
+from approvals.tiers import Tier
+from approvals.wish import Wish
+from project.lib import clock, crypto, gate
+from project.people.auth import NotSignedIn
+from project.people.models import ApiToken
+from triggers.errors import Permanent
+
+MOST_WAITING = 20  # actions of one token that wait for people
+LOOK_AGAIN = 10  # seconds after which a target that could not be looked at may be looked at again
+ROOM_LATER = 60  # seconds after which a token that has too many waiting may ask again
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the body of a request says. None of it is believed: it is shown to people as what the program says."""
+
+    kind: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    connection: str | None = None
+    reason: str = ""
+    evidence: Iterable[Any] = ()
+    expires: float | None = None  # seconds
+    callback_url: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The same for the same request, whatever the order of its members."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    def wish(self, key: str) -> Wish:
+        """Read and checked, and bound to its target as it is. Raises NotValid, CannotLook."""
+        try:
+            wish = Wish.of(
+                self.kind, self.connection, key, self.reason, self.evidence, self.expires, self.arguments
+            ).having_looked()
+        except UnknownKind as error:
+            raise NotValid(str(error), field="kind") from error
+        except NoConnection as error:
+            raise NotValid(str(error), field="connection") from error
+        except Permanent as error:
+            raise (error.__cause__ if isinstance(error.__cause__, NotValid) else NotValid(str(error))) from None
+        except DeliveryError as error:
+            raise CannotLook(retry_after=LOOK_AGAIN) from error
+        reach.check_web(self.callback_url, "callback_url")
+        return wish
+
+
+@policy.again_when_moved
+def ask(token: ApiToken, key: str, asked: Asked) -> tuple[Action, bool]:
+    """The action that stands for this request, and whether it is new: under one key a token asks once.
+
+    Raises KeyReused, StillRunning, TooManyWaiting, AskedEnough, NotValid, CannotLook."""
+    before = stands_for(token, key, asked, clock.now())
+    if before is not None:
+        return before, False
+    wish = asked.wish(action_key(token, key))
+    ruling = ruling_on(token, wish)
+    with transaction.atomic():
+        gate.shared()
+        hold(token, key)
+        now = clock.now()
+        policy.check_current(ruling)
+        before = stands_for(token, key, asked, now)
+        if before is not None:
+            return before, False
+        check_room(token)
+        if ruling.tier is Tier.LOW and is_over_budget(token, wish):
+            raise PolicyMoved  # another request of this token was faster: this one is judged again
+        refuse_nagging(token, wish, now)
+        action = propose.insert(None, "", wish, wish.key or "", now, ruling=ruling, token=token)
+        Proposal.objects.create(action=action, key=key, body_digest=asked.digest)
+        if asked.callback_url:
+            CallBack.objects.create(action=action, sealed_url=crypto.seal(asked.callback_url), due_at=now)
+        if action.status == Status.APPROVED:
+            decide.ring_on_commit(action.pk)
+    return action, True
+
+
+def stands_for(token: ApiToken, key: str, asked: Asked, now: datetime) -> Action | None:
+    """What was asked for under this key within a day, or has not ended yet. Raises KeyReused."""
+    known = Proposal.objects.all().under(token, key).remembered(now).order_by("-pk").first()
+    if known is None:
+        return None
+    if known.body_digest != asked.digest:
+        raise KeyReused(action=known.action_id)
+    return Action.objects.for_pages().get(pk=known.action_id)
+
+
+def action_key(token: ApiToken, key: str) -> str:
+    """The key that goes to the far side: one effect a token and key, and another one once the key is free again."""
+    before = Proposal.objects.all().under(token, key).count()
+    return f"T-{token.pk}{f'.{before + 1}' if before else ''}/{key}"
+
+
+def ruling_on(token: ApiToken, wish: Wish) -> Ruling:
+    """What the policy says, before BEGIN; beyond the hourly budget of a token what is low waits for a person."""
+    slug = wish.connection.slug if wish.connection else ""
+    title = wish.kind.headline(wish.typed)
+    asked = policy.Asked(wish.kind.name, wish.arguments, slug, wish.key or "", title, None, token.user_id)
+    found = policy.ruling(asked)
+    if found.tier is not Tier.LOW or not is_over_budget(token, wish):
+        return found
+    raised = policy.ruling(asked, at_least=Tier.MEDIUM)
+    return replace(raised, name=propose.SPENT) if raised.name == DEFAULT else raised
+
+
+def is_over_budget(token: ApiToken, wish: Wish) -> bool:
+    hour = clock.now() - timedelta(hours=1)
+    done = mine(token).filter(kind=wish.kind.name, tier=Tier.LOW, created_at__gt=hour)
+    return done.count() >= propose.BUDGET
+
+
+def hold(token: ApiToken, key: str) -> None:
+    """One request of a token after the other; of one key at a time. Raises StillRunning; NotSignedIn when it was
+    revoked meanwhile. On SQLite the transaction itself lets nobody else write."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", [gate.NUMBER + 1, f"{token.pk}/{key}"])
+            [free] = cursor.fetchone()
+        if not free:
+            raise StillRunning(retry_after=1)
+    live = ApiToken.objects.live().filter(pk=token.pk)
+    if live.select_for_update(of=("self",), no_key=True).first() is None:
+        raise NotSignedIn
+
+
+def check_room(token: ApiToken) -> None:
+    if mine(token).awaiting().count() >= MOST_WAITING:
+        raise TooManyWaiting(most=MOST_WAITING, retry_after=ROOM_LATER)
+
+
+def refuse_nagging(token: ApiToken, wish: Wish, now: datetime) -> None:
+    """A new key does not make a new wish: three times no of people within a day is a no."""
+    same = mine(token).filter(kind=wish.kind.name, proposal_digest=wish.freeze()[1])
+    said_no = same.filter(status=Status.REJECTED, settled_at__gt=now - timedelta(days=1)).exclude(reason_code=DENIED)
+    if said_no.count() >= propose.ENOUGH:
+        raise AskedEnough
+
+
+def mine(token: ApiToken) -> ActionQuerySet:
+    return Action.objects.all().filter(token=token)
+
+
+def withdraw(action: Action, token: ApiToken, reason: str = "") -> Action:
+    """Whoever asked for it wants it no more. Raises TooLate once it is under way, AlreadyDecided when it has ended."""
+    with transaction.atomic():
+        held = lock(action.pk)
+        decide.call_off(held, clock.now(), by=token.user, reason=reason)
+    return held

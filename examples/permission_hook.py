@@ -1,0 +1,52 @@
+"""A permission hook: your coding agent asks it before every tool, and people on the desk say yes or no.
+
+For agents that run a command before each tool with the call as JSON on its standard input, and read from its standard
+output whether the tool may run (the `PreToolUse` form). Put `project/client.py` beside this file as `nightdesk.py`, set
+NIGHTDESK_URL and NIGHTDESK_TOKEN, and name this file as the hook of the tools that are worth a nod:
+
+    {"hooks": {"PreToolUse": [{"matcher": "Bash|Write", "hooks": [
+        {"type": "command", "command": "python permission_hook.py", "timeout": 3600}]}]}}
+
+Whatever goes wrong is a no.
+"""
+
+import hashlib
+import json
+import os
+import sys
+
+from nightdesk import Desk, NightdeskError, Rejected
+
+WITHIN = 3500  # seconds; a little less than the timeout above
+
+
+def key_of(call: dict) -> str:
+    """The same for the same call of the same session: a hook that was killed goes on waiting."""
+    text = json.dumps([call.get("session_id"), call.get("tool_use_id"), call["tool_name"], call["tool_input"]])
+    return f"hook-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def judged(desk: Desk, call: dict) -> tuple[str, str]:
+    """`allow` or `deny`, and why."""
+    kind, arguments = f"external.{call['tool_name']}", call["tool_input"]
+    try:
+        done = desk.act(kind, arguments, key=key_of(call), within=WITHIN, reason=f"in {call.get('cwd', '?')}")
+    except Rejected as no:
+        return "deny", str(no)
+    if done["revision"] > 1:
+        return "deny", f"A reviewer would rather have you call it with {json.dumps(done.arguments)}. Ask for that."
+    return "allow", f"A-{done.id} was approved. {done.why}".strip()
+
+
+def main() -> None:
+    try:
+        desk = Desk(os.environ["NIGHTDESK_URL"], os.environ["NIGHTDESK_TOKEN"], patience=60)
+        decision, why = judged(desk, json.load(sys.stdin))
+    except (NightdeskError, KeyError, TypeError, ValueError) as error:
+        decision, why = "deny", f"Nobody could be asked: {error!r}"
+    told = {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": why}
+    print(json.dumps({"hookSpecificOutput": told}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,309 @@
+"""Ask a Nightdesk before your agent does something, or let the desk do it. Copy this one file: Python 3.10 is enough.
+
+    from nightdesk import Desk                                    # or however you named the copy
+
+    desk = Desk("https://desk.example.org", token="nd_…")         # a token with the scope `propose`
+
+    done = desk.act("email.send", {"to": [...], "subject": "…", "body": "…"}, key="welcome-4711", reason="New customer")
+    print(done.result)                                            # the desk has sent it, after somebody's nod
+
+    @desk.needs_nod(key="drop-{table}", reason="Nobody has read from it for a year")
+    def drop(table):                                              # you do it, after somebody's nod: tier high
+        ...
+
+The key names the effect in your own words. After a crash ask again with the same key and the same arguments: you get
+the same action, not a second one, and go on waiting. A key is free again after a day, once its action has ended.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import hmac
+import http.client
+import inspect
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+LOOK = 30  # seconds one request waits for people's decision; the desk allows 60
+CALL = 20  # seconds the desk may take beyond that
+PAUSE = 1.0  # seconds between two looks once it is decided
+LONGEST_PAUSE = 30.0  # seconds between two tries of a call, while the desk cannot be reached
+PATIENCE = 300.0  # seconds a call is tried again; every one may safely be sent twice
+STALE = 300  # seconds a call-back may be old
+AGAIN = (408, 429, 500, 502, 503, 504)
+RUNNING = "running"  # the code of a refusal: the same request is under way
+HIDDEN = "hidden:"  # begins what the desk shows in place of a credential
+
+
+class NightdeskError(Exception):
+    """Whatever goes wrong here. `action` is the action as the desk last told it, where there is one."""
+
+    def __init__(self, message: str, action: Action | None = None) -> None:
+        super().__init__(message)
+        self.action = action
+
+
+class Unreachable(NightdeskError):
+    """The desk did not answer for `patience` seconds. Nothing is lost: ask again with the same key."""
+
+
+class Refused(NightdeskError):
+    """The desk does not take the request. `code` says why (docs/api.md), `field` which member is wrong."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        self.http = status  # of the answer
+        self.code = str(problem.get("code", ""))
+        self.field = str(problem.get("field", ""))
+        self.problem = dict(problem)
+        where = f" ({self.field})" if self.field else ""
+        super().__init__(f"{status} {self.code}{where}: {problem.get('detail', '')}")
+
+
+class NotYet(NightdeskError):
+    """It has not ended within the time you gave. Ask again with the same key, now or after a restart."""
+
+
+class Rejected(NightdeskError):
+    """Somebody, or a rule, said no. The message says why: do something else, do not ask again for the same."""
+
+
+class Expired(NightdeskError):
+    """Nobody decided in time, or it could not be carried out in time. Nothing happened."""
+
+
+class Cancelled(NightdeskError):
+    """It was withdrawn. Nothing happened."""
+
+
+class Failed(NightdeskError):
+    """The far side refused for good, or nobody could find out whether it happened."""
+
+
+class Forged(NightdeskError):
+    """A call-back is not signed by the desk, or too old."""
+
+
+ENDS = {"rejected": Rejected, "expired": Expired, "cancelled": Cancelled, "superseded": Cancelled, "failed": Failed}
+
+
+class Action(dict[str, Any]):
+    """An action as the desk tells it: a dict with every member of the API, and the most wanted as attributes."""
+
+    @property
+    def id(self) -> int:
+        return int(self["id"])
+
+    @property
+    def status(self) -> str:
+        return str(self["status"])
+
+    @property
+    def result(self) -> Any:
+        """What the far side answered, or what people answered to a question."""
+        return self.get("result")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As they were approved, which a reviewer may have mended. Credentials are shown as `hidden:…`."""
+        return dict(self.get("arguments") or {})
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status == "delivered" or self.status in ENDS
+
+    @property
+    def why(self) -> str:
+        """The last word of a person, else the desk's own reason."""
+        said = [each for each in self.get("decisions") or [] if each.get("reason")]
+        error = self.get("error") or {}
+        return (
+            (f"{said[-1]['by']}: {said[-1]['reason']}" if said else "")
+            or str(error.get("message") or "")
+            or str(self.get("reason_code") or "").replace("_", " ")
+        )
+
+
+class Desk:
+    """One desk, seen with one token. Its methods may be called from several threads."""
+
+    def __init__(self, url: str, token: str, *, patience: float = PATIENCE) -> None:
+        self.url = url.rstrip("/") + "/api/v1"
+        self.token = token
+        self.patience = patience
+
+    def act(
+        self, kind: str, arguments: Mapping[str, Any], *, key: str, within: float | None = None, **more: Any
+    ) -> Action:
+        """Ask for it and wait until it has ended; the action with its result, when it was done.
+
+        `within` is how many seconds you wait (then NotYet). The rest is as in `ask`. Raises Rejected, Expired,
+        Cancelled, Failed, NotYet, Refused, Unreachable."""
+        return self.wait(self.ask(kind, arguments, key=key, **more).id, within=within)
+
+    def ask(
+        self,
+        kind: str,
+        arguments: Mapping[str, Any],
+        *,
+        key: str,
+        connection: str | None = None,
+        reason: str = "",
+        evidence: Sequence[Any] = (),
+        expires: float | None = None,
+        callback_url: str | None = None,
+    ) -> Action:
+        """Ask for it and do not wait. `expires` is how many seconds people have; with `callback_url` the answer has a
+        `callback_secret` for `verify`. Raises Refused, Unreachable."""
+        body: dict[str, Any] = {
+            "kind": kind,
+            "arguments": dict(arguments),
+            "reason": reason,
+            "evidence": list(evidence),
+        }
+        optional = {"connection": connection, "expires": expires, "callback_url": callback_url}
+        body |= {name: value for name, value in optional.items() if value is not None}
+        return Action(self.call("POST", "/actions", body, {"Idempotency-Key": key}))
+
+    def get(self, id: int, *, wait: float = 0) -> Action:
+        """The action as it is; with `wait`, once it waits for people no more, at the latest after so many seconds."""
+        return Action(self.call("GET", f"/actions/{id}?wait={wait:g}", slack=wait))
+
+    def wait(self, id: int, *, within: float | None = None) -> Action:
+        """Until it has ended, however long that takes and however often the desk restarts. Raises as `act`."""
+        until = None if within is None else time.monotonic() + within
+        left: float = LOOK
+        while True:
+            if until is not None:
+                left = max(0.0, until - time.monotonic())
+            action = self.get(id, wait=min(LOOK, left))
+            if action.has_ended:
+                return ended(action)
+            if until is not None and time.monotonic() >= until:
+                raise NotYet(f"A-{id} is still {action.status} after {within:g} s", action)
+            if action.status != "awaiting":
+                time.sleep(PAUSE if until is None else min(PAUSE, left))
+
+    def cancel(self, id: int, reason: str = "") -> Action:
+        """Withdraw what you asked for, while it has not started."""
+        return Action(self.call("POST", f"/actions/{id}/cancel", {"reason": reason}))
+
+    def needs_nod(
+        self, *, key: str, kind: str = "", reason: str = "", within: float | None = None, **more: Any
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """A decorator: the function is called once people have said yes, with the arguments they said yes to.
+
+        `key` and `reason` may name arguments as in `str.format`. The kind is `external.<name of the function>`, which
+        is tier high. Arguments must be JSON. After a crash between the nod and the end of the function, the same key
+        calls it once more under the same nod: let it find out what it did already."""
+
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            takes, called = inspect.signature(function), kind or f"external.{function.__name__}"
+
+            @functools.wraps(function)
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                bound = takes.bind(*args, **kwargs)
+                bound.apply_defaults()
+                given = dict(bound.arguments)
+                words = {"key": key.format(**given), "reason": reason.format(**given)}
+                approved = self.act(called, given, within=within, **words, **more).arguments
+                bound.arguments.update(revealed(approved, given))
+                return function(*bound.args, **bound.kwargs)
+
+            return guarded
+
+        return wrap
+
+    def call(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, slack: float = 0
+    ) -> dict[str, Any]:
+        """One request, sent again while the desk cannot answer it. Raises Refused, Unreachable."""
+        until, pause = time.monotonic() + self.patience, 1.0
+        while True:
+            try:
+                return self.send(method, path, body, headers or {}, CALL + slack)
+            except Refused as refused:
+                rest = max(pause, float(refused.problem.get("retry_after") or 0))
+                again = refused.http in AGAIN or refused.code == RUNNING
+                if not again or time.monotonic() + rest > until:
+                    raise
+                time.sleep(rest)
+            except (OSError, http.client.HTTPException) as error:
+                if time.monotonic() + pause > until:
+                    raise Unreachable(f"{self.url} does not answer: {error}") from error
+                time.sleep(pause)
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+    def send(self, method: str, path: str, body: Any, headers: Mapping[str, str], timeout: float) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        plain = {"Authorization": f"Bearer {self.token}", "Accept": "application/json", **headers}
+        if data is not None:
+            plain["Content-Type"] = "application/json"
+        request = urllib.request.Request(self.url + path, data, plain, method=method)
+        try:
+            with OPENER.open(request, timeout=timeout) as answer:
+                told = json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            raise Refused(error.code, problem_of(error)) from None
+        except ValueError as error:  # half an answer, or something between us and the desk that speaks no JSON
+            raise OSError(f"no JSON came back ({error})") from None
+        return dict(told)
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A token goes to the desk and nowhere else."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+OPENER = urllib.request.build_opener(NoRedirect)
+
+
+def problem_of(error: urllib.error.HTTPError) -> dict[str, Any]:
+    """What the desk says of a refusal; a proxy may say something else, or nothing."""
+    with error:
+        try:
+            told = json.loads(error.read())
+        except (ValueError, OSError):
+            told = None
+    return told if isinstance(told, dict) else {"detail": error.reason}
+
+
+def ended(action: Action) -> Action:
+    error = ENDS.get(action.status)
+    if error is not None:
+        raise error(f"A-{action.id} “{action.get('title', '')}” was {action.status}. {action.why}".strip(), action)
+    return action
+
+
+def revealed(shown: Any, given: Any) -> Any:
+    """What was approved, with your own credentials back in the places where the desk hid them."""
+    if isinstance(shown, dict) and isinstance(given, dict):
+        return {name: revealed(value, given.get(name)) for name, value in shown.items()}
+    if isinstance(shown, list) and isinstance(given, list) and len(shown) == len(given):
+        return [revealed(one, other) for one, other in zip(shown, given, strict=True)]
+    return given if isinstance(shown, str) and shown.startswith(HIDDEN) else shown
+
+
+def verify(secret: str, headers: Mapping[str, str], body: bytes, *, now: float | None = None) -> dict[str, Any]:
+    """The call-back that `body` is, when the desk signed it (Standard Webhooks); `secret` is the `callback_secret`.
+
+    It may come twice under one `webhook-id`. Believe nothing more of it than that this action has ended: read it with
+    your token. Raises Forged."""
+    sent = {name.lower(): value for name, value in headers.items()}
+    id, at = sent.get("webhook-id", ""), sent.get("webhook-timestamp", "")
+    if not at.isdigit() or abs((time.time() if now is None else now) - int(at)) > STALE:
+        raise Forged("the call-back is too old, or says no time")
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    wanted = base64.b64encode(hmac.new(key, f"{id}.{at}.".encode() + body, hashlib.sha256).digest()).decode()
+    given = [each.partition(",")[2] for each in sent.get("webhook-signature", "").split() if each.startswith("v1,")]
+    if not any(hmac.compare_digest(wanted.encode(), each.encode()) for each in given):
+        raise Forged("the call-back is not signed with this secret")
+    return dict(json.loads(body))

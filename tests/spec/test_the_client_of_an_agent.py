@@ -1,0 +1,324 @@
+"""project/client.py, copied into an agent as it is: against the real desk over a socket, and one that is down."""
+
+import ast
+import asyncio
+import json
+import os
+import runpy
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from approvals.kinds import KINDS
+from approvals.models import Action, Connection
+from project import client
+from project.client import Desk
+from project.people import roles
+from project.people.models import User
+from tests import builders
+from tests.agents import agent
+from tests.conftest import person
+from tests.nodding import carry_out, say, serving
+
+ROOT = Path(client.__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+TEA = {"item": "tea", "cups": 2}
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("approvals.api.LOOK_AGAIN", 0.02)
+    monkeypatch.setattr(client, "PAUSE", 0.02)
+
+
+@pytest.fixture
+def desk(live_server: Any) -> Iterator[Desk]:
+    builders.connection("shop", practice=False)
+    with serving():
+        yield Desk(live_server.url, agent("robot").secret, patience=5)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def ben() -> User:
+    return person("ben", roles.VIEWER, roles.REVIEWER)
+
+
+class Meanwhile:
+    """People who look at the inbox while an agent waits: `verdict` of everything that comes."""
+
+    def __init__(self, ben: User, verdict: str = "approve", **given: Any) -> None:
+        self.by, self.verdict, self.given = ben, verdict, given
+        self.thread = threading.Thread(target=self.look, daemon=True)
+
+    def look(self) -> None:
+        from_now = time.monotonic() + 20
+        while time.monotonic() < from_now and not self.done():
+            time.sleep(0.02)
+
+    def done(self) -> bool:
+        action = Action.objects.awaiting().first()
+        if action is None:
+            return False
+        say(action, self.by, self.verdict, stepped_up=True, reason="I have looked", **self.given)
+        Action.objects.filter(status="approved").update(not_before=action.created_at)
+        carry_out()
+        return True
+
+    def __enter__(self) -> None:
+        self.thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.thread.join(25)
+        assert not self.thread.is_alive()
+
+
+def test_it_is_one_module_of_the_standard_library() -> None:
+    tree = ast.parse(Path(client.__file__).read_text())
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) == set()
+
+
+def test_it_waits_for_the_nod_and_gets_the_result(desk: Desk, ben: User) -> None:
+    with Meanwhile(ben):
+        done = desk.act("shop.order", TEA, key="tea-1", reason="We are out of tea")
+    assert (done.status, done.result["cups"], done.arguments) == ("delivered", 2, TEA)
+
+
+def test_a_no_says_who_and_why(desk: Desk, ben: User) -> None:
+    with Meanwhile(ben, "reject"), pytest.raises(client.Rejected, match=r"ben: I have looked") as caught:
+        desk.act("shop.order", TEA, key="tea-1")
+    assert caught.value.action is not None
+    assert caught.value.action.status == "rejected"
+
+
+def test_after_a_crash_the_same_key_goes_on_waiting(desk: Desk, ben: User) -> None:
+    with pytest.raises(client.NotYet):
+        desk.act("shop.order", TEA, key="tea-1", within=0.1)
+    again = Desk(desk.url.removesuffix("/api/v1"), desk.token)  # the process that was started in its place
+    with Meanwhile(ben):
+        assert again.act("shop.order", TEA, key="tea-1").status == "delivered"
+    assert again.act("shop.order", TEA, key="tea-1").result["cups"] == 2, "asked once more it gets the same"
+    assert Action.objects.count() == 1
+
+
+def test_what_was_asked_for_is_withdrawn(desk: Desk) -> None:
+    number = desk.ask("shop.order", TEA, key="tea-1").id
+    assert desk.cancel(number, "no guests").status == "cancelled"
+    with pytest.raises(client.Cancelled):
+        desk.act("shop.order", TEA, key="tea-1")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "field"),
+    [
+        ({"kind": "shop.steal"}, "not_valid", "kind"),
+        ({"arguments": {"cups": "many"}}, "not_valid", "cups"),
+        ({"key": ""}, "bad_value", "Idempotency-Key"),
+    ],
+)
+def test_what_the_desk_does_not_take_is_told_at_once(desk: Desk, wrong: Any, code: str, field: str) -> None:
+    given = {"kind": "shop.order", "arguments": TEA, "key": "tea-1", **wrong}
+    with pytest.raises(client.Refused) as caught:
+        desk.ask(given.pop("kind"), given.pop("arguments"), **given)
+    assert (caught.value.code, caught.value.field.lower()) == (code, field.lower())
+
+
+def test_a_wrong_token_is_told_at_once(desk: Desk) -> None:
+    with pytest.raises(client.Refused, match="401 not_signed_in"):
+        Desk(desk.url.removesuffix("/api/v1"), "nd_wrong").ask("shop.order", TEA, key="tea-1")
+
+
+def test_a_desk_that_is_down_is_waited_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(client.time, "sleep", waited.append)
+    with pytest.raises(client.Unreachable, match="does not answer"):
+        Desk("http://127.0.0.1:9", "nd_x", patience=0.5).get(1)
+    answers: list[Any] = [
+        OSError("down"),
+        client.Refused(503, {"retry_after": 7}),
+        client.Refused(409, {"code": "running"}),
+    ]
+
+    def send(*_: Any) -> dict[str, Any]:
+        if answers:
+            raise answers.pop(0)
+        return {"id": 1, "status": "delivered"}
+
+    desk = Desk("http://127.0.0.1:9", "nd_x")
+    monkeypatch.setattr(desk, "send", send)
+    assert desk.get(1).has_ended
+    assert waited == [1.0, 7.0, 4.0]
+
+
+def test_a_function_is_called_after_the_nod_with_what_people_said_yes_to(desk: Desk, ben: User) -> None:
+    calls: list[Any] = []
+
+    @desk.needs_nod(key="drop-{table}", reason="Nobody reads {table}")
+    def drop(table: str, password: str, *, keep: int = 3) -> str:
+        calls.append((table, password, keep))
+        return "gone"
+
+    with Meanwhile(ben):
+        assert drop("old", "hunter2") == "gone"
+    assert calls == [("old", "hunter2", 3)]
+    row = Action.objects.get()
+    assert (row.kind, row.tier, row.reason, row.step) == ("external.drop", "high", "Nobody reads old", "")
+    assert "hunter2" not in row.canonical
+
+
+def test_a_function_is_not_called_without_a_nod(desk: Desk, ben: User) -> None:
+    @desk.needs_nod(key="drop-{table}")
+    def drop(table: str) -> None:
+        raise AssertionError("called without a nod")
+
+    with Meanwhile(ben, "reject"), pytest.raises(client.Rejected):
+        drop("old")
+
+
+# The examples, with small stand-ins for the libraries that are not here
+
+
+@pytest.fixture
+def copy(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """`copy("openai_agents.py", agents={"Runner": …})`: the example beside a copy of the client."""
+
+    def load(name: str, **libraries: dict[str, Any]) -> dict[str, Any]:
+        monkeypatch.setitem(sys.modules, "nightdesk", client)
+        for library, members in libraries.items():
+            parts = library.split("__")
+            for end in range(1, len(parts) + 1):
+                module = ModuleType(".".join(parts[:end]))
+                monkeypatch.setitem(sys.modules, module.__name__, module)
+            vars(module).update(members)
+        return runpy.run_path(str(EXAMPLES / name))
+
+    return load
+
+
+def test_a_langgraph_interrupt_is_resumed_by_the_nod(desk: Desk, ben: User, copy: Any) -> None:
+    example = copy("langgraph_interrupt.py", langgraph__types={"Command": SimpleNamespace})
+    wish = SimpleNamespace(id="i1", value={"kind": "shop.order", "arguments": TEA})
+
+    class Graph:
+        def invoke(self, step: Any, config: Any) -> Any:
+            assert config == {"configurable": {"thread_id": "t1"}}
+            return {"said": step.resume["i1"]} if hasattr(step, "resume") else {"__interrupt__": [wish]}
+
+        def get_state(self, config: Any) -> Any:
+            return SimpleNamespace(tasks=[SimpleNamespace(interrupts=[wish])])
+
+    with Meanwhile(ben):
+        said = example["run"](Graph(), "t1", {"begin": 1}, desk)["said"]
+    assert (said["approved"], said["result"]["cups"], said["arguments"]) == (True, 2, TEA)
+    assert example["run"](Graph(), "t1", None, desk)["said"] == said, "after a crash the thread goes on"
+    assert Action.objects.count() == 1
+
+
+def test_deferred_tools_get_the_nod_or_the_reason_why_not(desk: Desk, ben: User, copy: Any) -> None:
+    class Requests:
+        approvals = [SimpleNamespace(tool_name="delete", tool_call_id="c1", args_as_dict=lambda: {"path": "a.txt"})]
+
+    library = {
+        "DeferredToolRequests": Requests,
+        "DeferredToolResults": SimpleNamespace,
+        "ToolApproved": SimpleNamespace,
+        "ToolDenied": lambda message: SimpleNamespace(message=message),
+    }
+    example = copy("pydantic_ai_deferred.py", pydantic_ai=library)
+
+    class Agent:
+        def run_sync(self, prompt: Any = None, *, deferred_tool_results: Any = None, **_: Any) -> Any:
+            output = deferred_tool_results.approvals["c1"] if deferred_tool_results else Requests()
+            return SimpleNamespace(output=output, all_messages=list)
+
+    with Meanwhile(ben):
+        assert example["run"](Agent(), "tidy", job="j1", desk=desk).override_args == {"path": "a.txt"}
+    with Meanwhile(ben, "reject"):
+        assert "ben: I have looked" in example["run"](Agent(), "tidy", job="j2", desk=desk).message
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+def test_interruptions_are_approved_or_rejected_by_people(desk: Desk, ben: User, copy: Any, verdict: str) -> None:
+    call = SimpleNamespace(name="refund", call_id="c1", arguments=json.dumps({"order": "4711"}))
+    item, said = SimpleNamespace(raw_item=call), []
+    state = SimpleNamespace(approve=lambda one: said.append("approve"), reject=lambda one: said.append("reject"))
+
+    class Runner:
+        @staticmethod
+        async def run(agent: Any, given: Any) -> Any:
+            waiting = [] if given is state else [item]
+            return SimpleNamespace(interruptions=waiting, to_state=lambda: state, final_output="done")
+
+    example = copy("openai_agents.py", agents={"Runner": Runner})
+    with Meanwhile(ben, verdict):
+        asyncio.run(example["run"](None, "refund", job="j", desk=desk))
+    assert said == [verdict]
+
+
+def hook(call: Any, folder: Path, **env: str) -> dict[str, Any]:
+    """What the permission hook prints for a call, run as the agent runs it."""
+    (folder / "nightdesk.py").write_text(Path(client.__file__).read_text())
+    (folder / "hook.py").write_text((EXAMPLES / "permission_hook.py").read_text())
+    told = subprocess.run(
+        [sys.executable, "hook.py"],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **env},
+        input=call if isinstance(call, str) else json.dumps(call),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    said: dict[str, Any] = json.loads(told.stdout)["hookSpecificOutput"]
+    return said
+
+
+BASH = {
+    "session_id": "s",
+    "tool_use_id": "t",
+    "tool_name": "Bash",
+    "tool_input": {"command": "make deploy"},
+    "cwd": "/a",
+}
+
+
+@pytest.mark.parametrize(("verdict", "decision"), [("approve", "allow"), ("reject", "deny")])
+def test_the_permission_hook_says_what_people_said(
+    desk: Desk, ben: User, tmp_path: Path, verdict: str, decision: str
+) -> None:
+    env = {"NIGHTDESK_URL": desk.url.removesuffix("/api/v1"), "NIGHTDESK_TOKEN": desk.token}
+    with Meanwhile(ben, verdict):
+        said = hook(BASH, tmp_path, **env)
+    assert said["permissionDecision"] == decision
+    assert "ben: I have looked" in said["permissionDecisionReason"]
+    assert (Action.objects.get().kind, Action.objects.get().tier) == ("external.Bash", "high")
+
+
+def test_the_permission_hook_denies_whatever_goes_wrong(tmp_path: Path) -> None:
+    for call in ("no json", {"tool_name": "Bash"}, BASH):
+        assert hook(call, tmp_path)["permissionDecision"] == "deny"
+
+
+def test_the_workflow_for_n8n_asks_as_the_desk_wants(desk: Desk, live_server: Any) -> None:
+    flow = json.loads((EXAMPLES / "n8n.json").read_text())
+    nodes = {node["name"]: node["parameters"] for node in flow["nodes"]}
+    links = {name: [one["node"] for out in given["main"] for one in out] for name, given in flow["connections"].items()}
+    assert all(name in nodes and set(after) <= set(nodes) for name, after in links.items())
+    sent = nodes["Ask the desk"]
+    assert sent["url"] == "={{ $env.NIGHTDESK_URL }}/api/v1/actions"
+    assert [each["name"] for each in sent["headerParameters"]["parameters"]] == ["Idempotency-Key"]
+    body = json.loads(sent["jsonBody"].removeprefix("=").replace("{{ $execution.resumeUrl }}", "https://n8n.example/w"))
+    Connection.objects.create(slug="pay", system="stripe", practice=True)
+    asked = desk.ask(body.pop("kind"), body.pop("arguments"), key="w-1", **body)
+    assert (asked.status, asked["tier"], bool(asked["callback_secret"])) == ("awaiting", "high", True)
+    assert "stripe.refund" in KINDS
