@@ -168,6 +168,7 @@ def joined(found: Ruling, action: Action) -> Ruling:
         groups=groups,
         reviewers=tuple(named) or found.reviewers,
         needed=max(action.needed, found.needed, sum(group.quorum for group in groups)),
+        rejections=min(found.rejections, action.rejections_needed),
         four_eyes=found.four_eyes or action.four_eyes,
         name=action.policy if found.name == DEFAULT else found.name,
         reasons=(*found.reasons, *before),
@@ -240,11 +241,17 @@ def chain_added(action: Action, found: Ruling) -> list[int]:
 
 def counted(action: Action, found: Ruling) -> Count:
     """How many of the people who said yes to this revision count, by what they held when they said it."""
-    out = barred(action, found)
     said: QuerySet[Decision] = action.decisions.filter(verdict="approve", revision=action.revision)
+    out = barred(action, found) | rejected_by(action)
     people = {row.by_id: held_by(row) for row in said.select_related("by").order_by("pk") if row.by_id not in out}
     able = [names for names in people.values() if names & set(found.reviewers)]
     return tally(found.groups, found.needed, able)
+
+
+def rejected_by(action: Action) -> frozenset[int]:
+    """Who said no to this revision; a yes of theirs, said before, counts no more."""
+    noes = action.decisions.filter(verdict="reject", revision=action.revision)
+    return frozenset(noes.values_list("by_id", flat=True))
 
 
 def held_by(said: Decision) -> frozenset[str]:
@@ -265,6 +272,7 @@ def written(found: Ruling) -> dict[str, Any]:
         "policy": found.name,
         "policy_version": found.version,
         "needed": found.needed,
+        "rejections_needed": found.rejections,
         "groups": [group.told() for group in found.groups],
         "four_eyes": found.four_eyes,
         "allowed_by": found.allowed_by,

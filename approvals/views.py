@@ -12,11 +12,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import decide
+from approvals import clearing, decide
 from approvals.answer_forms import read_answer
-from approvals.cards import Card, card_of, why_not
+from approvals.cards import VERBS, Card, card_of, why_not
 from approvals.errors import ApprovalProblem, StepUpRequired
+from approvals.looking import looked_for
 from approvals.models import Action, PracticeItem
+from approvals.together import groups
 from approvals.wording import said
 from project.lib import clock
 from project.lib.text import made_storable
@@ -52,8 +54,10 @@ def listed(request: HttpRequest) -> dict[str, Any]:
     waiting = every.waiting_for_people().soonest_first()
     facts: dict[str, Any] = {"tab": tab, "waiting_count": waiting.count()}
     if tab == "waiting":
+        soonest = list(waiting[:MOST_WAITING])
+        several = [(kind, count, VERBS.get(kind, "request")) for kind, count in groups(soonest)]
         recent = asked.filter(decided_at__gte=now - DECIDED_SHOWN).exclude(status__in=["awaiting", "unknown"])
-        return facts | {"waiting": list(waiting[:MOST_WAITING]), "decided": list(recent.order_by("-decided_at")[:10])}
+        return facts | {"waiting": soonest, "several": several, "decided": list(recent.order_by("-decided_at")[:10])}
     ended = asked.filter(status="expired") if tab == "expired" else asked.filter(decided_at__isnull=False)
     pages = Paginator(ended.exclude(status="awaiting").order_by("-id"), PAGE)
     page = pages.get_page(request.GET.get("page"))
@@ -130,6 +134,7 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
             reason=note,
             answer=answered(request, action) if verdict == "approve" else None,
             proof=lambda: doors.use_up(request),
+            looked_for=looked_for(request.POST.get("drawn", ""), action, who(request), asked),
         )
     except StepUpRequired:
         request.session[DRAFT.format(pk)] = note[:2000]
@@ -212,7 +217,7 @@ def settle(request: HttpRequest, pk: int) -> HttpResponse:
     return attempted(
         request,
         pk,
-        lambda action: decide.settle_unknown(
+        lambda action: clearing.settle_unknown(
             action, by=who(request), status=status, note=note, proof=lambda: doors.use_up(request)
         ),
         done,

@@ -6,6 +6,8 @@ from django.db.models import CheckConstraint, Q, UniqueConstraint
 
 from approvals.models.action import Action
 
+IN_PERSON = "page"  # the one channel that knows a fresh sign-in: no token, batch or chat decides what is high
+
 
 class Decision(models.Model):
     """What a person said, on which bytes, when, and how they had proved who they are."""
@@ -19,10 +21,11 @@ class Decision(models.Model):
     answer_json = models.TextField(null=True)  # noqa: DJ001 -- None: no question was answered
     before = models.TextField(blank=True, default="")  # of an edit: the canonical text that was on the screen
     after = models.TextField(blank=True, default="")  # and the one that was made of it
-    channel = models.CharField(max_length=16, default="page")  # page, api
+    channel = models.CharField(max_length=16, default="page")  # page, api, batch, or the chat it came by
     stepped_up = models.BooleanField(default=False)
     held = models.JSONField(null=True)  # roles and teams the person held in that moment
     on_high = models.BooleanField(default=False)
+    looked_for = models.FloatField(null=True)  # seconds that it was on the screen; None: nobody knows
     at = models.DateTimeField()
 
     class Meta:
@@ -35,6 +38,9 @@ class Decision(models.Model):
             CheckConstraint(
                 condition=~Q(verdict="approve", on_high=True) | Q(stepped_up=True),
                 name="high_needs_a_fresh_sign_in",
+            ),
+            CheckConstraint(
+                condition=Q(on_high=False) | Q(channel=IN_PERSON), name="high_is_decided_alone_and_in_person"
             ),
         ]
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from approvals import decide, deliver, outcomes
+from approvals import clearing, decide, deliver, outcomes
 from approvals.act import act
 from approvals.errors import ApprovalProblem, NotSent, OutcomeUnknown, Refused
 from approvals.models import Action, Attempt
@@ -82,7 +82,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(status=st.sampled_from(["delivered", "not_sent", "failed"]))
     def somebody_settles_it(self, status: str) -> None:
         with suppress(ApprovalProblem):
-            decide.settle_unknown(self.action, by=self.ann, status=status, note="x", proof=lambda: True)
+            clearing.settle_unknown(self.action, by=self.ann, status=status, note="x", proof=lambda: True)
 
     @rule(seconds=st.sampled_from([1, 11, 46, 700, 4000, 90_000]))
     def time_passes(self, seconds: int) -> None:

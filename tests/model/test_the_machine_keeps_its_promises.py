@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from approvals import decide
+from approvals import clearing, decide
 from approvals.models import Action
 from project.lib.problem import Problem
 from tests.model import invariants
@@ -193,7 +193,7 @@ class Night(RuleBasedStateMachine):
         action = self.world.pick(Action.objects.filter(status="unknown"), number)
         if action is not None:
             with suppress(Problem):
-                decide.settle_unknown(action, by=self.world.ann, status=status, note="looked")
+                clearing.settle_unknown(action, by=self.world.ann, status=status, note="looked")
 
     @precondition(lambda self: self.runs - {*ENDED})
     @rule(number=NUMBERS)

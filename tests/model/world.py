@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from approvals import act as acts
-from approvals import decide
+from approvals import clearing
 from approvals.errors import Cancelled, Expired, NotSent, OutcomeUnknown, Refused, Rejected, Undeliverable
 from approvals.kinds import KINDS, Arguments, Far, Kind
 from approvals.models import Action
@@ -236,7 +236,7 @@ class World:
             for action in Action.objects.filter(status="unknown", not_before=None):
                 happened = any(key in self.far.answers for key in action.attempts.values_list("key_sent", flat=True))
                 said = "delivered" if happened else "failed"
-                decide.settle_unknown(action, by=self.ann, status=said, note="looked")
+                clearing.settle_unknown(action, by=self.ann, status=said, note="looked")
             for run in Run.objects.filter(status="blocked"):
                 unblock(run, by=self.owner, choice="cancel")
             if not Run.objects.live().exists():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from approvals import decide, deliver, outcomes, propose, undoing
+from approvals import clearing, deliver, outcomes, propose, undoing
 from approvals.act import act
 from approvals.models import Action, Attempt, Compensation, Connection
 from approvals.outcomes import Outcome
@@ -175,7 +175,7 @@ def test_a_late_truth_about_an_undoing_and_whoever_has_it_asked_for_again(shop: 
         attempt = deliver.start(undo.pk, 0)
         assert attempt is not None
         outcomes.record(attempt, Outcome("unknown", error={"type": "Timeout", "message": "no answer"}))
-        decide.settle_unknown(now_of(undo), by=owner, status="failed", note="nobody knows")
+        clearing.settle_unknown(now_of(undo), by=owner, status="failed", note="nobody knows")
         undoing.tick()
         letter = DeadLetter.objects.get(action_id=undo.pk)
         together(

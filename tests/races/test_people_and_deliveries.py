@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from approvals import decide, deliver, outcomes
+from approvals import clearing, decide, deliver, outcomes
 from approvals.act import act
 from approvals.decide import Said
 from approvals.errors import AlreadyDecided, AlreadySaid, Changed, TooLate
@@ -194,7 +194,7 @@ def test_a_person_settles_an_unknown_one_while_the_late_answer_comes(shop, ann) 
         Action.objects.filter(pk=action.pk).update(leased_until=clock.now() - timedelta(seconds=1))
         outcomes.presume_lost(action.pk)
         together(
-            lambda: decide.settle_unknown(action, by=ann, status="failed", note="gave up"),
+            lambda: clearing.settle_unknown(action, by=ann, status="failed", note="gave up"),
             lambda: outcomes.record(attempt, Outcome("delivered", {"cups": 1})),
         )
         assert now_of(action).status == "delivered"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from approvals import decide, deliver, outcomes
+from approvals import clearing, deliver, outcomes
 from approvals.act import act
 from approvals.errors import NotSent, OutcomeUnknown
 from approvals.kinds import KINDS
@@ -166,7 +166,7 @@ class TestAStoredFailure:
                 later(seconds=130)
                 settle()
             assert (now_of(action).status, now_of(action).not_before, len(shop.sent)) == ("unknown", None, 2)
-            decide.settle_unknown(action, by=ann, status="not_sent", note="nothing there")
+            clearing.settle_unknown(action, by=ann, status="not_sent", note="nothing there")
             settle()
             assert (now_of(action).status, shop.sent[-1]) == ("delivered", "order-7.g2")
 
@@ -177,7 +177,7 @@ class TestDaysLater:
     def given_up(self, ben, ann, shop: Shop) -> Run:
         shop.faults = [OutcomeUnknown("timeout")]
         action = asked(ben)
-        decide.settle_unknown(action, by=ann, status="failed", note="nobody knows")
+        clearing.settle_unknown(action, by=ann, status="failed", note="nobody knows")
         settle()
         return Run.objects.get()
 
@@ -273,7 +273,7 @@ class TestAPause:
             shop.faults = [OutcomeUnknown("503", retry_after=timedelta(seconds=120))]
             shop.before_fault = False
             action = asked(ben)
-            decide.settle_unknown(action, by=ann, status="not_sent", note="they know nothing")
+            clearing.settle_unknown(action, by=ann, status="not_sent", note="they know nothing")
             settle()
             assert (now_of(action).status, len(shop.sent)) == ("unknown", 1)
             later(seconds=150)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from approvals import decide, deliver, undoing
+from approvals import clearing, deliver, undoing
 from approvals.act import Rejected, act, ask
 from approvals.errors import KeyTaken, NotSent, OutcomeUnknown, Refused, SelfApproval
 from approvals.models import Action, Compensation, Connection
@@ -199,7 +199,7 @@ class TestItsOwnAction:
         rounds()
         undo = Action.objects.get(compensates__key="hotel")
         assert (undo.status, owed()["flight"]) == ("unknown", "due"), "the next one waits for its outcome"
-        decide.settle_unknown(undo, by=ann, status="failed", note="nobody knows")
+        clearing.settle_unknown(undo, by=ann, status="failed", note="nobody knows")
         rounds()
         letter = DeadLetter.objects.get()
         with pytest.raises(NotValid, match="send again"):
@@ -231,7 +231,7 @@ class TestItsOwnAction:
         redrive.cancel(run, by=None)
         rounds()
         undo = Action.objects.get(compensates__key="hotel")
-        decide.settle_unknown(undo, by=ann, status="failed", note="nobody knows")
+        clearing.settle_unknown(undo, by=ann, status="failed", note="nobody knows")
         rounds()
         Action.objects.filter(pk=undo.pk).update(tier="high")
         operator = person("otto", "viewer", "operator")
@@ -281,7 +281,7 @@ class TestWhatIsNotUndone:
         rounds()
         assert owed() == {"flight": "due", "hotel": "due"}
         assert not Action.objects.exclude(compensates=None).exists()
-        decide.settle_unknown(Action.objects.get(key="hotel"), by=ann, status="delivered", note="I saw it")
+        clearing.settle_unknown(Action.objects.get(key="hotel"), by=ann, status="delivered", note="I saw it")
         rounds()
         assert items(story) == ["flight", "hotel", "no hotel", "no flight"]
 
@@ -289,7 +289,7 @@ class TestWhatIsNotUndone:
         changed_kind(safety="unsafe")
         story.faults = [None, OutcomeUnknown("timeout")]
         run = start("sleep")
-        decide.settle_unknown(Action.objects.get(key="hotel"), by=ann, status="failed", note="nobody knows")
+        clearing.settle_unknown(Action.objects.get(key="hotel"), by=ann, status="failed", note="nobody knows")
         rounds()
         assert now_of(run).status == "dead"
         assert owed() == {"flight": "undone", "hotel": "kept"}
@@ -299,7 +299,7 @@ class TestWhatIsNotUndone:
         story.faults = [None, OutcomeUnknown("timeout")]
         start("sleep")
         hotel = Action.objects.get(key="hotel")
-        decide.settle_unknown(hotel, by=ann, status="failed", note="nobody knows")
+        clearing.settle_unknown(hotel, by=ann, status="failed", note="nobody knows")
         rounds()
         record(hotel.attempts.get(), Outcome("delivered", {"cups": 1}))
         rounds()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from approvals import decide, deliver, propose
+from approvals import clearing, deliver, propose
 from approvals.act import act
 from approvals.errors import NotSent, OutcomeUnknown, Refused
 from approvals.models import Action
@@ -181,7 +181,7 @@ class TestUnclearFailure:
         run = ask(cups=2)
         say(Action.objects.get(), ben)
         settle()
-        decide.settle_unknown(Action.objects.get(), by=ann, status="failed", note="nobody knows")
+        clearing.settle_unknown(Action.objects.get(), by=ann, status="failed", note="nobody knows")
         settle()
         return now_of(run)
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from approvals import decide, deliver, outcomes
+from approvals import clearing, deliver, outcomes
 from approvals.act import Undeliverable, act
 from approvals.errors import CannotSendAgain, NotReviewer, NotSent, OutcomeUnknown, Refused
 from approvals.models import Action, Attempt
@@ -174,7 +174,7 @@ class TestWhenNobodyKnows:
             later(hours=1)
         assert (now_of(action).status, len(shop.sent)) == ("unknown", 1)
         assert Run.objects.get().status == "waiting"
-        decide.settle_unknown(action, by=ann, status="delivered", note="saw it")
+        clearing.settle_unknown(action, by=ann, status="delivered", note="saw it")
         settle()
         assert Run.objects.get().result == {"settled_by": "ann", "note": "saw it"}
 
@@ -337,29 +337,29 @@ class TestUnknownOvernight:
             yield now_of(made)
 
     def test_not_sent_sends_it_again(self, action, ann):
-        decide.settle_unknown(action, by=ann, status="not_sent", note="the shop knows nothing")
+        clearing.settle_unknown(action, by=ann, status="not_sent", note="the shop knows nothing")
         settle()
         assert (now_of(action).status, self.shop.sent) == ("delivered", ["order-7"] * 2)
 
     def test_not_sent_is_checked_like_a_start(self, action, ann, later):
         later(hours=2)
         with pytest.raises(CannotSendAgain) as refusal:
-            decide.settle_unknown(action, by=ann, status="not_sent")
+            clearing.settle_unknown(action, by=ann, status="not_sent")
         assert refusal.value.facts["why"] == "over"
         assert now_of(action).status == "unknown"
 
     def test_giving_up_keeps_the_key(self, action, ann):
-        decide.settle_unknown(action, by=ann, status="failed", note="nobody knows")
+        clearing.settle_unknown(action, by=ann, status="failed", note="nobody knows")
         assert (now_of(action).status, now_of(action).keeps_key) == ("failed", True)
         settle()
         assert Run.objects.get().status == "dead"
 
     def test_is_for_operators(self, action, ben):
         with pytest.raises(NotReviewer):
-            decide.settle_unknown(action, by=ben, status="delivered")
+            clearing.settle_unknown(action, by=ben, status="delivered")
 
     def test_is_written_into_the_trail(self, action, ann):
-        decide.settle_unknown(action, by=ann, status="delivered", note="saw it")
+        clearing.settle_unknown(action, by=ann, status="delivered", note="saw it")
         assert Audit.objects.filter(verb="say delivered", by=ann, detail__note="saw it").exists()
 
 

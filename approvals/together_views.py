@@ -1,0 +1,75 @@
+"""The page on which several of one kind are decided: pick, read every headline, press once, see what became of each."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from approvals.cards import VERBS, Card, card_of
+from approvals.errors import NotValid
+from approvals.looking import looked_for
+from approvals.models import Action
+from approvals.together import MOST, Seen, decide_together, fits
+from approvals.views import number
+from approvals.wording import said
+from project.lib import clock
+from project.lib.text import made_storable
+from project.people.doors import who
+
+LOOKED_AT = 100  # of those that wait, the soonest first
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def together(request: HttpRequest) -> HttpResponse:
+    """Those of one kind that the reader may decide; with `pick` only these, to read before the press."""
+    if request.method == "POST":
+        return pressed(request)
+    kind = made_storable(request.GET.get("kind", ""))
+    cards = cards_of(request, kind)
+    picked = {number(text) for text in request.GET.getlist("pick")}
+    chosen = [card for card in cards if card.action.pk in picked]
+    if len(chosen) > MOST:
+        return page(request, kind, cards=cards, wrong=f"Pick at most {MOST} of them.", status=422)
+    return page(request, kind, chosen=chosen) if chosen else page(request, kind, cards=cards)
+
+
+def cards_of(request: HttpRequest, kind: str) -> list[Card]:
+    now, reader = clock.now(), who(request)
+    rows = Action.objects.for_pages().awaiting().filter(kind=kind, expires_at__gt=now).soonest_first()
+    cards = (card_of(row, reader, now) for row in rows[:LOOKED_AT] if fits(row))
+    return [card for card in cards if card.can_decide]
+
+
+def pressed(request: HttpRequest) -> HttpResponse:
+    """One decision for each line that was shown; what changed meanwhile is told and stops no other."""
+    asked, reader = clock.now(), who(request)
+    verdict, reason = request.POST.get("verdict", ""), request.POST.get("reason", "").strip()
+    picked = [number(text) for text in request.POST.getlist("pick")]
+    rows = Action.objects.for_pages().in_bulk(picked[: MOST + 1])
+    lines = [line_of(request, rows[pk]) for pk in picked if pk in rows]
+    kind = next((line.action.kind for line in lines), "")
+    if verdict == "reject" and not reason:
+        chosen = [card_of(line.action, reader, asked) for line in lines]
+        return page(request, kind, chosen=chosen, wrong="Say why, in 1 to 2000 characters.", status=422)
+    try:
+        found = decide_together(lines, by=reader, verdict=verdict, reason=reason)
+    except NotValid as refused:
+        return page(request, kind, cards=cards_of(request, kind), wrong=refused.detail, status=422)
+    outcomes = [(one.action, said(one.refused, asked) if one.refused else None) for one in found]
+    done = sum(refusal is None for _, refusal in outcomes)
+    return page(request, kind, outcomes=outcomes, done=done, verdict=verdict)
+
+
+def line_of(request: HttpRequest, action: Action) -> Seen:
+    """As the form carried it."""
+    digest, revision = (request.POST.get(f"{name}-{action.pk}", "") for name in ("digest", "revision"))
+    seconds = looked_for(request.POST.get(f"drawn-{action.pk}", ""), action, who(request), clock.now())
+    return Seen(action, digest, number(revision), seconds)
+
+
+def page(request: HttpRequest, kind: str, *, status: int = 200, **shown: Any) -> HttpResponse:
+    facts = {"kind": kind, "noun": VERBS.get(kind, "request"), "most": MOST, **shown}
+    return render(request, "approvals/together.html", facts, status=status)
