@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import AnonymousUser, Group
 
+from project.lib.problem import Problem
+
 if TYPE_CHECKING:
     from project.people.models import User
 
@@ -15,6 +17,20 @@ ABILITIES: dict[str, frozenset[str]] = {
     "decide": frozenset({REVIEWER}),
     "configure": frozenset({ADMIN}),
 }
+
+
+class LastAdmin(Problem):
+    """Somebody must stay admin; give the role to another person first."""
+
+    code = "last_admin"
+    http = 409
+
+
+def check_admin_stays(*, without: "User") -> None:
+    """Inside a transaction: raises LastAdmin when no other active person is admin. Two who go at once wait here."""
+    role = Group.objects.select_for_update(no_key=True).filter(name=ADMIN).first()
+    if role is not None and not role.user_set.filter(is_active=True).exclude(pk=without.pk).exists():
+        raise LastAdmin
 
 
 def roles_of(user: "User | AnonymousUser") -> frozenset[str]:
