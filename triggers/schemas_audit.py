@@ -35,6 +35,8 @@ class AuditRow(Schema):
     verb: str
     subject: str
     detail: dict[str, Any]
+    number: int | None  # of its seal; None: not sealed yet
+    hash: str
 
     @classmethod
     def of(cls, row: Audit) -> dict[str, Any]:

@@ -6,7 +6,7 @@ transaction may become visible late, and writers need not wait for each other.
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,9 +66,14 @@ def seal_piece() -> int:
 
 def link(before: str, row: Audit, number: int) -> str:
     """The hash of `row` as number `number`, after the row whose hash is `before`."""
-    said = {
-        "before": before,
-        "number": number,
+    said = {"before": before, **said_by(row), "number": number}
+    return hashlib.sha256(text_of(said).encode()).hexdigest()
+
+
+def said_by(row: Audit) -> dict[str, Any]:
+    """Everything a row says, as it is sealed and exported."""
+    return {
+        "number": row.number,
         "id": row.pk,
         "at": row.at.isoformat(),
         "by": row.by_id,
@@ -77,7 +82,15 @@ def link(before: str, row: Audit, number: int) -> str:
         "ref": row.ref,
         "detail": row.detail,
     }
-    return hashlib.sha256(text_of(said).encode()).hexdigest()
+
+
+def exported() -> Iterator[str]:
+    """The sealed log as lines of JSON, the oldest first: with the hashes anybody can walk the chain without the desk."""
+    after = 0
+    while page := list(Audit.objects.filter(number__gt=after).select_related("by").order_by("number")[:READ]):
+        lines = ({**said_by(row), "actor": row.actor, "hash": row.hash} for row in page)
+        yield "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+        after = page[-1].number or 0
 
 
 def text_of(said: dict[str, Any]) -> str:

@@ -56,6 +56,7 @@ urlpatterns = [
     path("sources/<slug:slug>/archive", on_off.archive, {"of": Source}, name="source-archive"),
     path("sources/<slug:slug>/refusals/<int:pk>/admission", sources.admit_refusal, name="refusal-admit"),
     path("audit", audit.audit, name="audit"),
+    path("audit/export", audit.export, name="audit-export"),
     path("breakers/closing", handlers.close_breaker, name="breaker-close"),
     path("handlers", handlers.handlers, name="handlers"),
     path("handlers/<path:name>", handlers.handler, name="handler"),

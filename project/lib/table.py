@@ -27,10 +27,14 @@ def csv_answer(
     request: HttpRequest, name: str, head: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> StreamingHttpResponse:
     """`rows` below `head` as the download `name.csv`; they are read while they are sent."""
-    text = written(head, rows)
-    content = in_a_thread(text) if isinstance(request, ASGIRequest) else text
-    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"', "X-Content-Type-Options": "nosniff"}
-    return StreamingHttpResponse(content, content_type="text/csv; charset=utf-8", headers=headers)
+    return streamed(request, f"{name}.csv", "text/csv; charset=utf-8", written(head, rows))
+
+
+def streamed(request: HttpRequest, file: str, content_type: str, texts: Iterator[str]) -> StreamingHttpResponse:
+    """A download that is made while it is sent."""
+    content = in_a_thread(texts) if isinstance(request, ASGIRequest) else texts
+    headers = {"Content-Disposition": f'attachment; filename="{file}"', "X-Content-Type-Options": "nosniff"}
+    return StreamingHttpResponse(content, content_type=content_type, headers=headers)
 
 
 def by_number(rows: QuerySet[Row], *, most: int | None = None) -> Iterator[Row]:

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
+from project.lib.table import streamed
 from project.templatetags.desk import short_digest
 from triggers import sealing
 from triggers.models import Audit
@@ -41,6 +42,12 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         row.page = page_of(row)
         row.words = words_of(row)
     return list_page(request, "triggers/audit.html", filters, {"list": found, "picks": [], "seal": seal()})
+
+
+@require_safe
+def export(request: HttpRequest) -> HttpResponseBase:
+    """All of it that is sealed, as lines of JSON."""
+    return streamed(request, "audit.jsonl", "application/x-ndjson; charset=utf-8", sealing.exported())
 
 
 def seal() -> dict[str, Any]:
