@@ -4,11 +4,13 @@ nobody could be reached the desk says so."""
 import pytest
 
 from approvals import deliver, telling
-from approvals.models import Asking, Channel, Hours, Notice
+from approvals.errors import NotValid
+from approvals.models import Action, Asking, Channel, Hours, Notice
 from approvals.windows import DAYS
+from project import tour
 from tests import builders
 from tests.conftest import person
-from tests.nodding import now_of, say
+from tests.nodding import now_of, say, settle
 from tests.ruled import rule, team
 from tests.telling import a_chat, a_mailbox, reach, receipts
 from triggers.models import Event
@@ -190,6 +192,22 @@ class TestEscalation:
         rounds()
         assert [name for name, _, _ in receipts()] == ["ben", "ben"]
 
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"escalate_after": 30, "reviewers": ["reviewer", "admin"]},
+            {"escalate_after": 8 * 86400, "reviewers": ["reviewer", "admin"]},
+            {"escalate_after": 600, "reviewers": ["reviewer"]},
+            {"escalate_after": 600},
+            {"escalate_after": 600, "effect": "allow"},
+        ],
+        ids=["too soon", "too late", "nobody is next", "nobody is named", "nobody is asked"],
+    )
+    def test_a_rule_that_names_nobody_to_go_on_to_is_refused(self, db, fields):
+        with pytest.raises(NotValid) as refusal:
+            rule("ladder", 'action.kind == "github.create_pr"', **fields)
+        assert refusal.value.facts["field"] == "escalate_after"
+
     def test_who_is_asked_next_may_decide_from_the_start(self, chat, ladder, ann, cho):
         action = builders.action(by=ann)
         rounds()
@@ -226,6 +244,18 @@ class TestUnreached:
         (alarm,) = alarms()
         assert (alarm["action"], alarm["why"], alarm["link"]) == (action.pk, "no_channel", f"/actions/{action.pk}")
         assert "Open the fix" not in str(alarm), "no word of what it is about"
+
+    def test_reaches_our_people_in_words_by_the_trigger_of_the_tour(self, ann, ben, later):
+        tour.seed(ann)
+        action = builders.action(by=ann)
+        rounds()
+        later(minutes=6)
+        rounds()
+        settle()
+        told = Action.objects.get(kind="notify.send")
+        assert told.status == "delivered"
+        assert told.arguments["title"] == f"Nobody could be asked: A-{action.pk} github.create_pr"
+        assert "has a channel: Settings, Notifications" in told.arguments["text"]
 
     def test_is_said_when_the_far_side_takes_nothing(self, chat, ann, ben, later):
         reach(ben, "slack", "U2")
