@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from approvals import hiding, policy
-from approvals.errors import NotValid, PolicyMoved
+from approvals.current import Met, met
+from approvals.errors import DeliveryError, NotValid, PolicyMoved
 from approvals.frozen import envelope
 from approvals.kinds import KINDS
 from approvals.models import Action, Decision
@@ -24,14 +25,25 @@ class Draft:
     """Edited arguments, read, checked and frozen like those of a handler."""
 
     title: str
+    typed: Any
     arguments: dict[str, Any]  # as they are shown
     hidden: list[tuple[hiding.Place, str]]
     text: str
     digest: str
 
 
-def drafted(action: Action, arguments: dict[str, Any]) -> Draft:
-    """What `arguments` would make of the action. Raises NotValid naming the field."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the policy says of edited arguments, and what they would meet: both computed before the transaction."""
+
+    ruling: Ruling
+    found: Met
+
+
+def drafted(action: Action, arguments: dict[str, Any], found: Met | None = None) -> Draft:
+    """What `arguments` would make of the action, bound to `found` or to what it was bound to before.
+
+    Raises NotValid naming the field."""
     kind = KINDS.get(action.kind)
     if kind is None or kind.is_question:
         raise NotValid(f"{action.kind} cannot be edited.", field="arguments")
@@ -44,36 +56,51 @@ def drafted(action: Action, arguments: dict[str, Any]) -> Draft:
     shown, hidden = hiding.hide(plain) if kind.hides else (plain, [])
     text, digest = envelope(
         kind=action.kind,
-        kind_version=action.kind_version,
+        kind_version=kind.version,
         connection=connection.slug if connection else None,
         connection_version=connection.version if connection else 0,
         arguments=shown,
-        preconditions=action.envelope["preconditions"],
+        preconditions=action.preconditions if found is None else found.preconditions,
     )
-    return Draft(kind.headline(typed), shown, hidden, text, digest)
+    return Draft(kind.headline(typed), typed, shown, hidden, text, digest)
 
 
-def ruling_on_edit(action: Action, arguments: dict[str, Any]) -> Ruling | None:
-    """What the policy says of what `arguments` would make of it; None when they make nothing. Before BEGIN."""
+def judged(action: Action, arguments: dict[str, Any]) -> Judged | None:
+    """What is said of what `arguments` would make of it; None when they make nothing. Before BEGIN."""
     with suppress(NotValid):
         draft = drafted(action, arguments)
         asked = policy.Asked.of(action, arguments=draft.arguments, title=draft.title)
-        return policy.joined(policy.ruling(asked, at_least=action.tier), action)
+        ruling = policy.joined(policy.ruling(asked, at_least=action.tier), action)
+        return Judged(ruling, met_by(action, draft))
     return None
 
 
+def met_by(action: Action, draft: Draft) -> Met:
+    """What the edited arguments would meet. The same target stays as it was shown: a move since then is found out
+    before anything starts. Raises NotValid when another one cannot be looked at."""
+    kept = Met(action.preconditions, action.state_json)
+    kind = KINDS[action.kind]
+    if kind.current is None:
+        return kept
+    try:
+        found = met(kind, action.connection, draft.typed)
+    except DeliveryError as error:
+        raise NotValid(f"What it would change cannot be looked at now: {error}", field="arguments") from error
+    return kept if found.preconditions.get("target") == kept.preconditions.get("target") else found
+
+
 def edit(
-    action: Action, arguments: dict[str, Any], *, by: "User", now: datetime, ruling: Ruling | None, **words: Any
+    action: Action, arguments: dict[str, Any], *, by: "User", now: datetime, judged: Judged | None, **words: Any
 ) -> Decision | None:
     """Write the edited text as the next revision, inside the caller's transaction; None when nothing differs.
 
-    The decision keeps both texts: what was on the screen, and what was made of it. `ruling` is what the policy says of
-    it. Raises NotValid, PolicyMoved."""
-    draft = drafted(action, arguments)
+    The decision keeps both texts: what was on the screen, and what was made of it. Raises NotValid, PolicyMoved."""
+    draft = drafted(action, arguments, judged.found if judged else None)
     if same(draft.arguments, action.arguments):
         return None
-    if ruling is None:
+    if judged is None:
         raise PolicyMoved
+    ruling = judged.ruling
     if ruling.denied_by:
         raise NotValid(f"The rule `{ruling.denied_by}` of the policy forbids this.", field="arguments")
     seen = {"digest": action.digest, "revision": action.revision, "before": action.canonical}
@@ -85,6 +112,7 @@ def edit(
         canonical=draft.text,
         sealed_arguments=crypto.seal(draft.hidden),
         digest=draft.digest,
+        state_json=judged.found.state_json,
         revision=action.revision + 1,
         connection_version=action.connection.version if action.connection else 0,
         requester_chain=chain,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from django.db import IntegrityError, transaction
 
 from approvals import policy, propose
-from approvals.errors import Rejected
+from approvals.errors import DeliveryError, Rejected
 from approvals.models import Action, Compensation
 from approvals.models.action import HOLDS, Status
 from approvals.models.compensation import UNDER_WAY, Owed
@@ -106,8 +106,11 @@ def planned(run_id: int) -> Plan | None:
         return None if owed is None else Plan(owed.pk)
     try:
         wish = wish_of(owed)
+        wish = wish.having_looked() if owed.effect.is_settled else wish
     except (Permanent, Unreadable) as error:
         return Plan(owed.pk, trouble=str(error))
+    except DeliveryError:
+        return None  # nobody can look at its target now: the next round does
     return Plan(owed.pk, wish, propose.ruling_on(owed.run, step_of(owed), wish))
 
 

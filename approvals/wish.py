@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from approvals import hiding, kinds
-from approvals.errors import NotValid
+from approvals.current import NOTHING, Met, met
+from approvals.errors import NotValid, Refused
 from approvals.frozen import envelope, readable, storable
 from approvals.models import Action, Connection
 from project.lib import crypto
@@ -18,7 +19,7 @@ from triggers.errors import Permanent
 EXPIRES = timedelta(days=1)
 LONGEST = timedelta(days=7)
 LONGEST_KEY = 200
-MOST_EVIDENCE = 50
+MOST_EVIDENCE = 200
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Wish:
     reason: str
     evidence: list[dict[str, Any]]
     expires: timedelta
+    found: Met = NOTHING  # what it would meet, once somebody has looked
 
     @classmethod
     def of(
@@ -68,7 +70,17 @@ class Wish:
             connection=self.connection.slug if self.connection else None,
             connection_version=like.proposal_connection_version if like else version_of(self.connection),
             arguments=self.arguments,
+            preconditions=like.proposal_preconditions if like else self.found.preconditions,
         )
+
+    def having_looked(self) -> Wish:
+        """The same, bound to what its target is now; to be called before BEGIN, for what is not an action yet.
+
+        Raises NotSent, OutcomeUnknown when nobody can look at the moment, Permanent when it cannot be looked at."""
+        try:
+            return replace(self, found=met(self.kind, self.connection, self.typed))
+        except Refused as error:
+            raise Permanent(f"{self.kind.name}: its target cannot be looked at: {error}") from error
 
     def is_that_of(self, action: Action) -> bool:
         """Was `action` proposed with these arguments? Versions of code and credentials do not count."""
@@ -100,7 +112,9 @@ def checked_key(key: str | None) -> str | None:
 def as_evidence(evidence: Iterable[Any]) -> list[dict[str, Any]]:
     """`[{text, for?, url?}]`; plain sentences are taken as texts."""
     items = [evidence] if isinstance(evidence, str | dict) else list(evidence)
-    rows = [item if isinstance(item, dict) else {"text": str(item)} for item in items][:MOST_EVIDENCE]
+    rows = [item if isinstance(item, dict) else {"text": str(item)} for item in items]
+    if len(rows) > MOST_EVIDENCE:  # to leave some out might leave out what speaks against it
+        raise NotValid(f"at most {MOST_EVIDENCE} pieces of evidence fit on a card, not {len(rows)}")
     try:
         json.dumps(rows, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

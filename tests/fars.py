@@ -19,7 +19,8 @@ MAIL = {"to": ["ann@example.org", "ben@example.org"], "subject": "Night", "body"
 
 @dataclass
 class World:
-    """A kind, how to call it, and how often its effect happened. `step` calls come before the one that counts."""
+    """A kind, how to call it, and how often its effect happened. `steps` calls come before the one that counts: two of
+    them look at its target, where the kind has one."""
 
     kind: str
     arguments: dict[str, Any]
@@ -54,7 +55,7 @@ def stripe() -> Iterator[World]:
     bank = FakeStripe()
     with Recorder(bank.answer) as far:
         config, done = {"api_url": far.url}, lambda: len(bank.refunds)
-        yield World("stripe.refund", REFUND, "stripe", config, {"key": "SECRET-123"}, far, done, 1)
+        yield World("stripe.refund", REFUND, "stripe", config, {"key": "SECRET-123"}, far, done, 3)
 
 
 @contextmanager
@@ -104,8 +105,8 @@ def mail() -> Iterator[World]:
 
 FARS: dict[str, Callable[[], Any]] = {
     "github.comment": lambda: github("github.comment", COMMENT, "comments"),
-    "github.create_pr": lambda: github("github.create_pr", PULL, "pulls", 7),
-    "github.merge": lambda: github("github.merge", MERGE, "merges"),
+    "github.create_pr": lambda: github("github.create_pr", PULL, "pulls", 9),
+    "github.merge": lambda: github("github.merge", MERGE, "merges", 2),
     "stripe.refund": stripe,
     "http.request": http,
     "slack.post": lambda: chat("slack", {"ok": True, "ts": "1.2"}, channel="C1"),

@@ -19,7 +19,9 @@ class FakeStripe:
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Reply:
         where, query = urlsplit(path).path, parse_qs(urlsplit(path).query)
         if (method, where) in (("GET", "/v1/charges/ch_1"), ("GET", "/v1/payment_intents/pi_1")):
-            return 200, {}, {"id": where.rpartition("/")[2], "currency": self.currency}
+            given_back = sum(refund["amount"] for refund in self.refunds)
+            paid = {"amount": 10_000, "amount_refunded": given_back, "currency": self.currency}
+            return 200, {}, {"id": where.rpartition("/")[2], **paid}
         if (method, where) == ("GET", "/v1/refunds"):
             return self.list(query.get("starting_after", [""])[0])
         if (method, where) == ("POST", "/v1/refunds"):

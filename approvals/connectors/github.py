@@ -15,8 +15,9 @@ from pydantic import Field, field_validator
 
 from approvals.connectors.answers import attempt, judge, parsed
 from approvals.errors import NotSent, OutcomeUnknown
-from approvals.kinds import Arguments, Far, Kind, Result, register
+from approvals.kinds import Arguments, Far, Kind, Now, Result, register
 from approvals.tiers import Tier
+from project.lib import canonical
 from project.lib.egress import Answer, Garbled, Session
 
 API = "https://api.github.com"
@@ -105,7 +106,15 @@ def said_by(answer: Answer) -> str:
 def read_file(far: Far, repo: str, path: str, ref: str) -> str | None:
     """The text of a file on a branch; None when there is none, or it is no text. For steps: it changes nothing."""
     with Session(far.timeout) as http:
-        found = GitHub(far, http).find(f"/repos/{repo}/contents/{quote(path)}?ref={quote(ref, safe='')}")
+        return text_of(GitHub(far, http).find(contents(repo, path, ref)))
+
+
+def contents(repo: str, path: str, ref: str) -> str:
+    return f"/repos/{repo}/contents/{quote(path)}?ref={quote(ref, safe='')}"
+
+
+def text_of(found: Any) -> str | None:
+    """The text of a file as the API shows it; None when there is none."""
     if not isinstance(found, dict) or found.get("encoding") != "base64":
         return None
     try:
@@ -200,6 +209,20 @@ def entry(github: GitHub, git: str, file: File) -> dict[str, str]:
     return {"path": file.path, "mode": "100644", "type": "blob", "sha": blob}
 
 
+def files_now(far: Far, wish: PullRequest) -> Now:
+    """The files as they are on `base`: a yes to this change is no yes to undoing what somebody else did since."""
+    with Session(far.timeout) as http:
+        github = GitHub(far, http)
+        found = {file.path: github.find(contents(wish.repo, file.path, wish.base)) for file in wish.files}
+    versions = {path: each.get("sha") if isinstance(each, dict) else None for path, each in found.items()}
+    target = f"{wish.repo}@{wish.base}: {', '.join(sorted(found))}"
+    return Now(target, canonical.digest(versions), {path: text_of(found[path]) for path in found})
+
+
+def files_after(wish: PullRequest, state: Any) -> dict[str, str]:
+    return {file.path: file.content for file in wish.files}
+
+
 def find_pull(far: Far, wish: PullRequest, keys: list[str]) -> Result | None:
     with Session(far.timeout) as http:
         return look_for_pull(GitHub(far, http), wish.repo, [branch(key) for key in keys])
@@ -255,6 +278,8 @@ GITHUB_CREATE_PR = register(
         probe=find_pull,
         title=lambda wish: f"Open a pull request in {wish.repo}: {wish.title}",
         preview=preview_pull,
+        current=files_now,
+        after=files_after,
         pretend=lambda wish, number: {"number": number, "url": f"/practice#item-{number}"},
         reversible="Close the pull request and delete its branch; nothing is merged.",
         blast_radius="everybody who watches the repository",

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from approvals.connectors.github import API, REPO, GitHub, said_by
 from approvals.errors import Refused
-from approvals.kinds import Arguments, Far, Kind, Result, facts, register
+from approvals.kinds import Arguments, Far, Kind, Now, Result, facts, register
 from approvals.tiers import Tier
+from project.lib import canonical
 from project.lib.egress import Session
 
 NOT_NOW = (405, 409)  # not mergeable; the head is another one by now
@@ -53,6 +54,17 @@ def merged(github: GitHub, wish: Merge) -> Result | None:
     return {"sha": pull.get("merge_commit_sha") or "", "url": pull.get("html_url") or page_of(github, wish)}
 
 
+def pull_now(far: Far, wish: Merge) -> Now:
+    """Where it would be merged to, and what its head is: neither may be another one by the time it happens."""
+    with Session(far.timeout) as http:
+        pull = GitHub(far, http).get(f"/repos/{wish.repo}/pulls/{wish.number}")
+    head, base = (pull.get(end) or {} for end in ("head", "base"))
+    bound = {"state": pull.get("state"), "into": base.get("ref"), "head": head.get("sha")}
+    shown = {"title": pull.get("title"), **bound, "commits": pull.get("commits"), "files": pull.get("changed_files")}
+    told = {name: value for name, value in shown.items() if value is not None}
+    return Now(f"{wish.repo}#{wish.number}", canonical.digest(bound), told)
+
+
 def page_of(github: GitHub, wish: Merge) -> str:
     web = "https://github.com" if github.base == API else github.base.removesuffix("/api/v3")
     return f"{web}/{wish.repo}/pull/{wish.number}"
@@ -74,6 +86,7 @@ GITHUB_MERGE = register(
         probe=find,
         title=lambda wish: f"Merge {wish.repo}#{wish.number} at {wish.sha[:10]}",
         preview=preview,
+        current=pull_now,
         pretend=lambda wish, number: {"sha": wish.sha, "url": f"/practice#item-{number}"},
         reversible="A merge can be reverted by another commit; what it set off cannot.",
         blast_radius="everybody who builds from the branch",

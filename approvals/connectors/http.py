@@ -11,16 +11,22 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
-from approvals.connectors.answers import attempt, judge
-from approvals.errors import NotValid
-from approvals.kinds import CALL_TIMEOUT, Arguments, Far, Kind, Result, register
+from approvals import hiding
+from approvals.connectors.answers import BUSY, TOO_MANY, attempt, judge
+from approvals.errors import NotSent, NotValid
+from approvals.kinds import CALL_TIMEOUT, Arguments, Far, Kind, Now, Result, register
 from approvals.tiers import Tier
-from project.lib.egress import Session
+from project.lib.egress import Answer, Garbled, Session
 
 KEPT_BODY = 64 * 1024  # bytes of the answer that become the result
 KEPT_HEADERS = ("content-type", "location", "etag", "x-request-id")
 RESERVED = ("idempotency-key", "host", "content-length", "transfer-encoding", "connection")
 QUIET = ("GET", "HEAD", "OPTIONS")
+CHANGES = ("PUT", "PATCH", "DELETE")  # of what a GET of the same address shows
+GONE = (404, 410)
+ABSENT = "absent"  # the version of what is not there
+LARGEST_STATE = 1024 * 1024  # bytes of what is there now
+MOVED = 412  # If-Match or If-None-Match does not hold
 NATURAL = (*QUIET, "PUT")  # the same content at the same address again changes nothing (RFC 9110, 9.2.2)
 
 
@@ -92,17 +98,15 @@ def stays_home(config: dict[str, Any], has_secrets: bool, asked: HttpRequest) ->
 
 
 def deliver(far: Far, asked: HttpRequest, key: str) -> Result:
-    stays_home(far.config, bool(far.secrets), asked)
-    own = {name.lower() for name in far.secrets}
-    headers = {name: value for name, value in asked.headers.items() if name.lower() not in own}
-    headers |= {name: str(value) for name, value in far.secrets.items()}
-    headers["Idempotency-Key"] = header_safe(key)
+    headers = headers_of(far, asked) | {"Idempotency-Key": header_safe(key)} | guard(far.expected)
     content = None if asked.body is None else asked.body.encode()
     with Session(min(far.timeout, timedelta(seconds=asked.timeout)), max_answer=KEPT_BODY) as http:
         answer = attempt(
             lambda: http.call(asked.method, asked.url, headers=headers, json=asked.json_, content=content),
             harmless=asked.method in QUIET,
         )
+    if answer.status == MOVED and far.expected:
+        raise NotSent(f"{answer.method} {answer.host}: what is there is no longer what people saw")
     judge(answer, harmless=asked.method in QUIET)
     result: Result = {
         "status": answer.status,
@@ -112,6 +116,60 @@ def deliver(far: Far, asked: HttpRequest, key: str) -> Result:
     if answer.truncated:
         result["truncated"] = True
     return result
+
+
+def headers_of(far: Far, asked: HttpRequest) -> dict[str, str]:
+    """What is sent with every call: the connection's credentials win. Raises NotValid when they may not go there."""
+    stays_home(far.config, bool(far.secrets), asked)
+    own = {name.lower() for name in far.secrets}
+    headers = {name: value for name, value in asked.headers.items() if name.lower() not in own}
+    return headers | {name: str(value) for name, value in far.secrets.items()}
+
+
+def guard(version: str) -> dict[str, str]:
+    """Lets the far side itself refuse when its state moved in the last moment (RFC 9110, 13.1)."""
+    if version == ABSENT:
+        return {"If-None-Match": "*"}
+    return {"If-Match": version} if version.startswith('"') else {}
+
+
+def current(far: Far, asked: HttpRequest) -> Now | None:
+    """What a GET of the address shows; None where that is not told, or names no version to bind."""
+    if asked.method not in CHANGES:
+        return None
+    with Session(min(far.timeout, timedelta(seconds=asked.timeout)), max_answer=LARGEST_STATE) as http:
+        headers = headers_of(far, asked)
+        answer = attempt(lambda: http.call("GET", asked.url, headers=headers), harmless=True)
+    target = hiding.cover_query(asked.url)
+    if answer.status in GONE:
+        return Now(target, ABSENT, None)
+    if 400 <= answer.status < 500 and answer.status not in (*BUSY, TOO_MANY):
+        return None  # it may be written, yet not read
+    judge(answer, harmless=True)
+    version = answer.headers.get("etag") or answer.headers.get("last-modified")
+    return Now(target, version, content_of(answer)) if version else None
+
+
+def content_of(answer: Answer) -> Any:
+    """JSON, or the text, or how much there is of what is neither."""
+    if answer.truncated:
+        return f"more than {LARGEST_STATE:,} bytes"
+    try:
+        return answer.json()
+    except Garbled:
+        try:
+            return answer.body.decode()
+        except UnicodeDecodeError:
+            return f"{len(answer.body):,} bytes that are no text"
+
+
+def after(asked: HttpRequest, state: Any) -> Any:
+    """A DELETE leaves nothing; a PATCH with members replaces these, as most do; a PUT leaves what it sends."""
+    if asked.method == "DELETE":
+        return None
+    sent = asked.json_ if asked.body is None else asked.body
+    merges = asked.method == "PATCH" and isinstance(sent, dict) and isinstance(state, dict)
+    return {**state, **sent} if merges else sent
 
 
 def preview(asked: HttpRequest) -> list[dict[str, str]]:
@@ -141,6 +199,8 @@ HTTP_REQUEST = register(
         deliver=deliver,
         title=lambda asked: f"{asked.method.capitalize()} to {asked.host}",
         preview=preview,
+        current=current,
+        after=after,
         pretend=lambda asked, number: {"status": 200, "headers": {}, "body": f"practice answer {number}"},
         blast_radius="whoever is behind that address",
     )

@@ -14,8 +14,9 @@ from pydantic import Field
 from approvals.connectors.answers import attempt, judge, object_of
 from approvals.connectors.http import header_safe
 from approvals.errors import OutcomeUnknown, Refused
-from approvals.kinds import Arguments, Far, Kind, Result, facts, register
+from approvals.kinds import Arguments, Far, Kind, Now, Result, facts, register
 from approvals.tiers import Tier
+from project.lib import canonical
 from project.lib.egress import Answer, Garbled, Session
 
 API = "https://api.stripe.com"
@@ -81,12 +82,25 @@ def key_sent(key: str) -> str:
 def deliver(far: Far, wish: Refund, key: str) -> Result:
     with Session(far.timeout) as http:
         stripe = Stripe(far, http)
-        paid = stripe.get(f"{'payment_intents' if wish.is_intent else 'charges'}/{quote(wish.payment)}").get("currency")
+        paid = stripe.get(payment_of(wish)).get("currency")
         if paid != wish.currency:
             raise Refused(f"the payment was made in {str(paid)[:3]}, not in {wish.currency}: people saw another amount")
         form = {"payment_intent" if wish.is_intent else "charge": wish.payment, "amount": str(wish.amount)}
         form |= {f"metadata[{MARK}]": key_sent(key)} | ({"reason": wish.reason} if wish.reason else {})
         return result_of(stripe.post("refunds", form, key_sent(key)))
+
+
+def payment_of(wish: Refund) -> str:
+    return f"{'payment_intents' if wish.is_intent else 'charges'}/{quote(wish.payment)}"
+
+
+def payment_now(far: Far, wish: Refund) -> Now:
+    """What was paid, and given back already: another refund meanwhile makes this one another question."""
+    with Session(far.timeout) as http:
+        found = Stripe(far, http).get(payment_of(wish))
+    names = ("amount", "amount_received", "amount_refunded", "currency", "status", "refunded", "disputed")
+    told = {name: found[name] for name in names if found.get(name) is not None}
+    return Now(wish.payment, canonical.digest(told), told)
 
 
 def find(far: Far, wish: Refund, keys: list[str]) -> Result | None:
@@ -133,6 +147,7 @@ STRIPE_REFUND = register(
         probe=find,
         title=lambda wish: f"Refund {money(wish)} of {wish.payment}",
         preview=preview,
+        current=payment_now,
         pretend=lambda wish, number: {
             **{"id": f"re_practice_{number}", "amount": wish.amount, "currency": wish.currency, "status": "succeeded"}
         },
