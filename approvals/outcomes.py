@@ -3,7 +3,7 @@
 import json
 import random
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from django.db.models import Q
 from approvals import kinds
 from approvals.errors import Refused
 from approvals.frozen import readable
-from approvals.models import Action, Attempt, Compensation, Connection
+from approvals.models import Action, Attempt, Compensation, Connection, Review
 from approvals.models.action import Status
 from approvals.models.attempt import LONGEST_PAUSE
 from approvals.settle import bury, lock, settle, show, unbury
@@ -83,6 +83,7 @@ def succeed(action: Action, now: datetime, result: Any) -> None:
         keeps_key=False,
         gave_key_up=action.gave_key_up or not key_is_free,
     )
+    Review.objects.draw(action, now)
     if was_failed:
         unbury(action, now)
         Compensation.objects.of_effect(action).owe_again()
@@ -158,7 +159,9 @@ def far_of(action: Action, kind: kinds.Kind) -> kinds.Far:
     connection = action.connection
     if connection is None or connection.archived_at is not None:
         raise Refused("the connection was removed")
-    return connection.far(kind.timeout)
+    in_doubt = action.attempts.filter(outcome="unknown").exists()  # then our own try may have moved it
+    expected = "" if in_doubt else str(action.preconditions.get("version", ""))
+    return replace(connection.far(kind.timeout), expected=expected)
 
 
 def trace_of(action: Action) -> dict[str, Any]:

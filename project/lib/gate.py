@@ -4,6 +4,8 @@ On PostgreSQL it is an advisory lock of the transaction; on SQLite the IMMEDIATE
 It is the first lock of all (lock order: gate, source, seen, trigger, agent, run, wait, action, letter, slot).
 """
 
+import zlib
+
 from django.db import connection
 
 NUMBER = 0x6E67  # any number nobody else locks
@@ -19,9 +21,14 @@ def exclusive() -> None:
     lock("SELECT pg_advisory_xact_lock(%s)")
 
 
-def lock(sql: str) -> None:
+def alone(name: str) -> None:
+    """Wait until nobody else who says `name` is under way; whoever counts before adding must count alone."""
+    lock("SELECT pg_advisory_xact_lock(%s, %s)", NUMBER, zlib.crc32(name.encode()) - 2**31)
+
+
+def lock(sql: str, *numbers: int) -> None:
     if not connection.in_atomic_block:
         raise RuntimeError("the gate is held by a transaction")
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(sql, [NUMBER])
+            cursor.execute(sql, numbers or [NUMBER])

@@ -424,7 +424,7 @@ class TestWhatIsKept:
         rule("many-cups", "action.arguments.cups > 2", tier="high")
         action, _, _ = order(ann, cups=3)
         assert action.ruled_by == [
-            {"rule": "many-cups", "effect": "require", "when": "action.arguments.cups > 2", "error": ""}
+            {"rule": "many-cups", "effect": "require", "when": "action.arguments.cups > 2", "error": "", "tier": "high"}
         ]
         assert action.policy_version == PolicyVersion.newest()
 

@@ -1,0 +1,116 @@
+"""Whatever a title, an argument or a reason holds, people read it as it is: on pages, in the feed, by mail and chat."""
+
+import re
+import sys
+import unicodedata
+
+import pytest
+
+from approvals import digests, letters
+from approvals.act import act
+from approvals.done import done
+from approvals.kinds import KINDS
+from approvals.models import Action, Asking, Digest, Notice
+from project.lib import clock
+from project.lib.visible import is_odd
+from tests import builders
+from tests.handlers import work
+from tests.nodding import handling, settle
+from tests.project.test_pages import Reader
+
+pytestmark = pytest.mark.django_db
+
+HIDDEN = [
+    char
+    for char in map(chr, range(1, sys.maxunicode + 1))
+    if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t\r"
+] + ["\u115f", "\u3164", "\u034f", "\u2028", "\u2029", "\ue000"]
+CORPUS = "".join(HIDDEN)
+SHORT = "pay \u202eeve\u2066 \u200b\u200dall\u00ad\ufeff\x1b[2K"
+FILE = {"path": f"docs/{SHORT}.md", "content": f"first\n{CORPUS}\nlast"}
+PULL = {"repo": "acme/shop", "base": f"main{SHORT}", "title": SHORT, "body": CORPUS, "files": [FILE]}
+
+
+def story(run):
+    evidence = [{"text": CORPUS, "for": False}, {CORPUS: CORPUS}]
+    act(run, "write", kind="github.comment", repo="acme/shop", number=1, body=CORPUS)
+    act(run, "open", kind="github.create_pr", reason=CORPUS, evidence=evidence, **PULL)
+
+
+@pytest.fixture
+def asked(db) -> Action:
+    builders.connection()
+    with handling(story):
+        builders.run("story")
+        work()
+        settle()
+    return Action.objects.get(kind="github.create_pr")
+
+
+def hidden_in(text: str) -> set[str]:
+    return {f"U+{ord(char):04X}" for char in text if is_odd(char)}
+
+
+def test_the_corpus_is_all_there_is():
+    assert len(HIDDEN) > 200
+    assert all(map(is_odd, HIDDEN))
+
+
+def test_no_page_lets_anything_hide(asked, owner, sign_in):
+    browser = sign_in(owner)
+    run, comment = asked.run_id, Action.objects.get(kind="github.comment").pk
+    pages = ["/", "/approvals", f"/approvals?sel={asked.pk}", "/actions", f"/actions/{asked.pk}", f"/actions/{comment}"]
+    pages += [f"/actions/{asked.pk}/edit", f"/runs/{run}", "/practice", "/audit", "/done"]
+    found = {}
+    for page in pages:
+        answer = browser.get(page)
+        assert answer.status_code == 200, page
+        if hides := hidden_in(Reader(answer.content.decode()).text):
+            found[page] = hides
+    assert found == {}
+
+
+def test_the_card_says_where_they_stand(asked, owner, sign_in):
+    text = Reader(sign_in(owner).get(f"/actions/{asked.pk}").content.decode()).text
+    assert "pay U+202EeveU+2066" in re.sub(r"⟨(U\+\w+)⟩", r"\1", text)
+    for char in HIDDEN:
+        assert f"U+{ord(char):04X}" in text, unicodedata.name(char, hex(ord(char)))
+
+
+def test_the_title_of_the_api_tells_them(asked, owner, with_token):
+    told = with_token(owner, "read").get(f"/api/v1/actions/{asked.pk}").json()
+    assert hidden_in(told["title"]) == set()
+    assert "⟨U+202E⟩eve⟨U+2066⟩" in told["title"]
+
+
+@pytest.mark.parametrize("char", [*"\x00\r\x85", "\u202e", "\u2028", "\ud800"])
+def test_a_headline_lets_no_character_disappear(char):
+    wish = KINDS["email.send"].arguments.model_construct(to=["ann@example.org"], subject=f"a{char}b", body="")
+    headline = KINDS["email.send"].headline(wish)
+    assert f"a⟨U+{ord(char):04X}⟩b" in headline
+
+
+def test_no_message_lets_anything_hide(asked, ben):
+    way = builders.connection("smtp", practice=False)
+    channel = ben.channels.create(connection=way, address="ben@example.org", created_at=clock.now())
+    now = clock.now()
+    asking, _ = Asking.objects.get_or_create(action=asked, revision=asked.revision, defaults={"asked_at": now})
+    for what in ("ask", "remind", "end"):
+        notice = Notice(asking=asking, channel=channel, person=ben, what=what, due_at=now, pk=1)
+        assert hidden_in(letters.letter_of(notice).text) == set(), what
+
+
+def test_no_digest_lets_anything_hide(asked, ben):
+    since = asked.run.queued_at
+    letter = digests.letter_of(done(since, clock.now()), Digest(pk=1, person=ben, until=since, next_at=since))
+    assert "1 done" in letter.text
+    assert hidden_in(letter.text) == set()
+
+
+@pytest.mark.parametrize("kind", ["http.request", "gone.kind"])
+def test_a_megabyte_is_shown_to_its_last_letter(kind, owner, sign_in):
+    body = "x" * 500_000 + " THE MIDDLE " + "y" * 500_000 + " THE END"
+    action = builders.action(kind=kind, arguments={"method": "POST", "url": "https://example.org", "body": body})
+    text = Reader(sign_in(owner).get(f"/actions/{action.pk}").content.decode()).text
+    assert " THE MIDDLE " in text
+    assert "y" * 500_000 + " THE END" in text
