@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,8 +13,8 @@ from django.db.models.functions import Cast, Substr
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from approvals.models import Action
 from project.lib import svg
+from project.measures import USUAL, Measures, percentile
 from project.templatetags.desk import took
 from triggers.models import Event, Run
 
@@ -102,8 +102,8 @@ def chart(bars: Sequence[svg.Bar]) -> SafeString:
     return svg.columns(bars, f"Events per minute in the last hour: {total} in all, {failed} failed")
 
 
-def figures(now: datetime, bars: Sequence[svg.Bar]) -> list[Figure]:
-    return [events(bars), succeeded(now, bars), time_to_result(now), alone(now), approval_wait(now)]
+def figures(now: datetime, bars: Sequence[svg.Bar], total: Measures) -> list[Figure]:
+    return [events(bars), succeeded(now, bars), time_to_result(now), alone(total), approval_wait(total)]
 
 
 def events(bars: Sequence[svg.Bar]) -> Figure:
@@ -144,34 +144,27 @@ def time_to_result(now: datetime) -> Figure:
     return Figure("Time to result, p95", value, unit, words, "", svg.spark(lengths[:60][::-1], "The last runs"))
 
 
-def alone(now: datetime) -> Figure:
-    rows = Action.objects.filter(created_at__gte=now - DAY)
-    total = rows.count()
-    if not total:
-        return Figure("Handled without a person", "–", "", "no action was asked for in 24 h")
-    asked = rows.filter(tier__in=["medium", "high"]).count()
-    share = 100 * (total - asked) / total
+def alone(total: Measures) -> Figure:
+    """Beside the share that articles report, so that people can tell what is usual."""
+    usual = f"articles say {USUAL[0]}–{USUAL[1]} %"
+    if total.share is None:
+        return Figure("Handled without a person", "–", "", f"no action was asked for in 24 h; {usual}")
+    asked = total.asked - total.alone
     return Figure(
         "Handled without a person",
-        f"{share:.1f}".removesuffix(".0"),
+        f"{100 * total.share:.1f}".removesuffix(".0"),
         "%",
-        f"{asked} of {total:,} actions asked a person",
+        f"{asked:,} of {total.asked:,} actions asked a person; {usual}",
     )
 
 
-def approval_wait(now: datetime) -> Figure:
-    rows = Action.objects.filter(decided_at__gte=now - DAY, tier__in=["medium", "high"])
-    waits = [
-        max(0.0, (end - start).total_seconds())
-        for start, end in rows.values_list("created_at", "decided_at")[:SAMPLE]
-        if end
-    ]
-    expired = Action.objects.filter(status="expired", settled_at__gte=now - DAY).count()
-    words = f"{expired} expired in 24 h" if expired else "none expired in 24 h"
-    if not waits:
-        return Figure("Approval wait, median", "–", "", words, "bad" if expired else "")
-    value, unit = length(statistics.median(waits))
-    return Figure("Approval wait, median", value, unit, words, "bad" if expired else "")
+def approval_wait(total: Measures) -> Figure:
+    words = f"{total.expired} expired in 24 h" if total.expired else "none expired in 24 h"
+    tone = "bad" if total.expired else ""
+    if total.median is None:
+        return Figure("Approval wait, median", "–", "", words, tone)
+    value, unit = length(total.median)
+    return Figure("Approval wait, median", value, unit, f"p95 {took(total.p95)}, {words}", tone)
 
 
 def length(seconds: float) -> tuple[str, str]:
@@ -180,11 +173,6 @@ def length(seconds: float) -> tuple[str, str]:
         return f"{int(seconds // 60)}:{int(seconds % 60):02d}", "min"
     value, _, unit = took(seconds).partition(" ")
     return value, unit
-
-
-def percentile(values: Iterable[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def heartbeats(now: datetime, trigger_ids: list[int]) -> dict[int, SafeString]:

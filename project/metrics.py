@@ -6,7 +6,7 @@ counted in memory and added to rows every five seconds (triggers/tallies.py). Ga
 scrape, each with an end: docs/metrics.md says how each number is meant."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 
 from django.db.models import Count
@@ -17,10 +17,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from approvals.models import Action
-from project import metrics_rows
+from project import measures, metrics_rows
 from project.health import is_local, listeners, may_read
 from project.lib import clock
 from project.lib.schema import answer
+from project.measures import Measures
 from project.people.auth import NotSignedIn
 from triggers.models import DeadLetter, Pulse, Run
 from triggers.models.run import CLAIMABLE
@@ -116,6 +117,29 @@ def gauges() -> Iterator[Metric]:
     share = auto_share()
     if share is not None:
         yield gauge("nightdesk_auto_share", "Share of the newest 1000 actions that asked nobody.", share)
+    yield from of_people()
+
+
+OF_PEOPLE: dict[str, tuple[str, Callable[[Measures], float | None]]] = {
+    "nightdesk_actions_asked": ("Actions asked for in the last 24 hours.", lambda each: each.asked),
+    "nightdesk_actions_auto_share": ("Share of these that asked nobody.", lambda each: each.share),
+    "nightdesk_approval_wait_median_seconds": ("From proposed to decided, in 24 hours.", lambda each: each.median),
+    "nightdesk_approval_wait_p95_seconds": ("The same; one of twenty took longer.", lambda each: each.p95),
+    "nightdesk_approvals_expired": ("Nobody decided in time, in 24 hours.", lambda each: each.expired),
+    "nightdesk_approvals_edited": ("Edits of what was asked in 24 hours.", lambda each: each.edited),
+    "nightdesk_approvals_taken_back": ("Yeses of these that were taken back.", lambda each: each.taken_back),
+}
+
+
+def of_people() -> Iterator[Metric]:
+    """What people were spared and asked, by kind and handler."""
+    rows = measures.of_last_day()
+    for name, (words, value_of) in OF_PEOPLE.items():
+        family = GaugeMetricFamily(name, words, labels=("kind", "handler"))
+        for labels, each in rows.items():
+            if (value := value_of(each)) is not None:
+                family.add_metric(labels, value)
+        yield family
 
 
 def gauge(name: str, words: str, value: float) -> Metric:

@@ -12,8 +12,8 @@ from django.shortcuts import redirect, render
 from django.utils.html import format_html
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.models import Action, PracticeItem
-from project import feed, figures, samples
+from approvals.models import Action, PracticeItem, Review
+from project import feed, figures, measures, samples
 from project.lib import clock
 from project.people import views as people
 from project.people.doors import needs, who
@@ -43,9 +43,12 @@ def home(request: HttpRequest) -> HttpResponse:
     now = clock.now()
     busy = figures.from_outside().filter(received_at__gte=now - figures.HOUR)[: figures.BUSY].count() >= figures.BUSY
     bars = figures.kept("bars", lambda: figures.per_minute(now), busy=busy)
+    people = figures.kept("people", measures.of_last_day, busy=busy)
+    total = measures.together(people)
     facts = {
+        "people": list(people.items())[:SHOWN],
         "needs": needed(now, payloads=can(request.user, "payloads")),
-        "figures": figures.kept("figures", lambda: figures.figures(now, bars), busy=busy),
+        "figures": figures.kept("figures", lambda: figures.figures(now, bars, total), busy=busy),
         "chart": figures.chart(bars),
         "triggers": triggers_shown(now),
         "trigger_count": Trigger.objects.kept().count(),
@@ -57,7 +60,8 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def needed(now: datetime, *, payloads: bool) -> list[Need]:
-    return [need for need in (approvals_waiting(), letters_open(payloads=payloads), *sources_silent(now)) if need]
+    found = (approvals_waiting(), letters_open(payloads=payloads), *sources_silent(now), done_alone(now))
+    return [need for need in found if need]
 
 
 def approvals_waiting() -> Need | None:
@@ -71,6 +75,19 @@ def approvals_waiting() -> Need | None:
     title = f"{count} approval{'s' * (count > 1)} waiting"
     said = " ".join([*words, *(["Next one expires in"] if first else [])])
     return Need("wait", "hand", "approvals", title, said, "Review", first.expires_at if first else None)
+
+
+def done_alone(now: datetime) -> Need | None:
+    """What can still be undone, and what was drawn to be looked at afterwards."""
+    held = Action.objects.filter(status="approved", tier="low", not_before__gt=now)
+    drawn, first = Review.objects.waiting().count(), held.order_by("not_before").first()
+    if not drawn and first is None:
+        return None
+    words = (
+        f"{held.count()} can still be undone. The next one goes out in" if first else "Drawn at random: was it right?"
+    )
+    title = f"{drawn} done without a nod to look at" if drawn else "Low risk goes out soon"
+    return Need("run", "eye", "done", title, words, "Look", first.not_before if first else None)
 
 
 def letters_open(*, payloads: bool) -> Need | None:
