@@ -58,10 +58,11 @@ def facts(action: Action, reader: User) -> tuple[str, ...]:
 
 
 def button(notice: Notice) -> tuple[str, str] | None:
-    """For medium only, and only where the far side signs clicks of a person that is known there."""
+    """For medium only, only where the far side signs clicks of a person that is known there, and only under a headline
+    that says all of it: what was cut is read on the page."""
     action, channel = notice.asking.action, notice.channel
     signed = CARRIERS[channel.connection.system].signs_clicks and channel.identity
-    if action.tier != Tier.MEDIUM or is_question(action) or not signed:
+    if action.tier != Tier.MEDIUM or is_question(action) or action.title.endswith("…") or not signed:
         return None
     shown = {"id": action.pk, "digest": notice.asking.digest, "revision": notice.asking.revision}
     return APPROVE, json.dumps(shown, separators=(",", ":"))

@@ -19,7 +19,7 @@ from project.lib.crypto import Unreadable
 from project.lib.live import changed
 
 logger = logging.getLogger("nightdesk.telling")
-TIMEOUT = timedelta(seconds=10)  # of one call
+TIMEOUT = timedelta(seconds=5)  # of one call
 LEASE = timedelta(seconds=60)
 PAUSES = (2, 10, 30, 60)  # seconds between tries; after the last there is no more
 ROUND = 50

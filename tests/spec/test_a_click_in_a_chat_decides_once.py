@@ -102,6 +102,15 @@ def test_high_has_no_button_and_a_click_on_it_decides_nothing(chat, ann, ben):
     assert "open the page" in why(chat)
 
 
+@pytest.mark.parametrize(("kind", "title"), [("github.create_pr", "Open a very long …"), ("human.question", "Which?")])
+def test_what_a_message_cannot_show_whole_has_no_button(chat, ann, ben, kind, title):
+    reach(ben, "slack", "U2")
+    builders.action(kind, by=ann, title=title)
+    telling.tick()
+    assert chat.button("U2") is None
+    assert "Open" in str(chat.to("U2")[0]["blocks"])
+
+
 @pytest.mark.parametrize("other", [{"revision": 2}, {"digest": "sha256:0"}])
 def test_a_click_on_what_is_no_longer_there_decides_nothing(chat, asked, other):
     press(value_of(asked, **other))
