@@ -5,9 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from axes.models import AccessAttempt
+from django.contrib.auth.models import Group
 from django.test import Client
 
-from approvals import clearing, decide, deliver, outcomes
+from approvals import clearing, decide, deliver, outcomes, teams
 from approvals.act import act
 from approvals.decide import Said
 from approvals.errors import AlreadyDecided, AlreadySaid, Changed, TooLate
@@ -15,11 +17,15 @@ from approvals.models import Action, Connection, Decision
 from approvals.outcomes import Outcome
 from approvals.tiers import Tier
 from project.lib import clock
+from project.people import roles
+from project.people.models import Authenticator
+from project.people.roles import LastAdmin
 from tests import builders
 from tests.conftest import PASSWORD
 from tests.handlers import work
 from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, say, serving, settle
 from tests.races.together import together
+from tests.spec.test_a_code_is_taken_once import code_of
 from triggers import redrive
 from triggers.execute import execute
 from triggers.models import Event, Run
@@ -84,6 +90,28 @@ def test_one_fresh_sign_in_is_good_for_one_of_two_high_decisions_at_once(connect
         went = sorted(answer.url.startswith("/step-up") for answer in answers)
         assert went == [False, True]
         assert sorted(now_of(action).status for action in pair) == ["approved", "awaiting"]
+
+
+def test_one_code_of_an_app_opens_one_of_two_browsers(ann, sign_in) -> None:
+    app = Authenticator.begin(ann)
+    Authenticator.objects.update(confirmed_at=clock.now())
+    codes = app.new_recovery_codes()
+    for turn in range(ROUNDS):
+        Authenticator.objects.update(used_step=0)
+        code = code_of(ann) if turn % 2 else codes.pop()
+        browsers = [sign_in(ann) for _ in range(2)]
+        answers = together(*(lambda one=one: one.post("/step-up", {"code": code, "next": "/"}) for one in browsers))
+        assert sorted(answer.status_code for answer in answers) == [302, 400]
+        AccessAttempt.objects.all().delete()
+
+
+def test_of_the_last_two_admins_one_stays(ann, ben) -> None:
+    admins, _ = Group.objects.get_or_create(name=roles.ADMIN)
+    for _ in range(ROUNDS):
+        admins.user_set.set([ann, ben])
+        results = together(*(lambda who=who: teams.leave(admins, who, by=who) for who in (ann, ben)))
+        assert [type(result) for result in results].count(LastAdmin) == 1
+        assert admins.user_set.count() == 1
 
 
 def approve(browser: Client, action: Action) -> Any:
