@@ -93,6 +93,12 @@ def test_what_would_change_is_drawn_from_what_is_bound(asked, ben, sign_in):
     assert "-green" in page
 
 
+def test_what_would_change_is_shown_where_several_are_decided_too(asked, ben, sign_in):
+    page = sign_in(ben).get("/approvals/together", {"kind": "shop.order", "pick": asked.pk}).content.decode()
+    assert "What it changes" in page
+    assert "2 cups of tea" in page
+
+
 def test_nothing_moved_and_it_happens_once_with_the_version_told(asked, shelf, shop, ben):
     say(asked, ben)
     settle()
