@@ -6,7 +6,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, StrictInt
 
 from approvals.kinds import KINDS
-from approvals.models import Action, Attempt, Connection, Decision
+from approvals.models import Action, Attempt, Connection, Decision, Notice
 from project.lib.pages import Filters, Instant, Number, Words
 from project.lib.schema import Moment
 from triggers.schemas import Name, Slug, Strict, shown_error
@@ -125,6 +125,21 @@ class AttemptOut(Schema):
         return {**own, "error": shown_error(attempt.error, told)}
 
 
+class NoticeOut(Schema):
+    """A message that asked somebody; `channel` is the connection it went by."""
+
+    person: str
+    channel: str
+    what: str
+    status: str
+    sent_at: Moment | None
+
+    @classmethod
+    def of(cls, row: Notice) -> dict[str, Any]:
+        own = {name: getattr(row, name) for name in ("what", "status", "sent_at")}
+        return {**own, "person": row.person.username, "channel": row.channel.connection.slug}
+
+
 class ActionOut(ActionRow):
     """What is about to happen, or did. Who may not read it gets null for everything from `arguments` on,
     and of errors only the class: a far side may quote what was sent."""
@@ -139,6 +154,7 @@ class ActionOut(ActionRow):
     requester_chain: list[int]
     decisions: list[DecisionOut]
     attempts: list[AttemptOut]
+    told: list[NoticeOut]
     error: Any = None
     arguments: dict[str, Any] | None = None
     canonical: str | None = None
@@ -158,6 +174,7 @@ class ActionOut(ActionRow):
             "requester_chain": list(dict.fromkeys([*action.requester_chain, *editors])),
             "decisions": [DecisionOut.of(row) for row in spoken],
             "attempts": [AttemptOut.of(row, told=arguments) for row in action.attempts.order_by("number")],
+            "told": [NoticeOut.of(row) for row in Notice.objects.about(action)],
             "error": shown_error(action.error, arguments),
         }
         return facts | (readable(action) if arguments else {})

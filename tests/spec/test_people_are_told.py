@@ -123,6 +123,20 @@ class TestReceipts:
         rounds()
         assert receipts() == [("ben", "ask", "sent")]
 
+    def test_they_are_told_by_the_api(self, chat, ann, ben, with_token):
+        reach(ben, "slack", "U2")
+        action = builders.action(by=ann)
+        rounds()
+        (told,) = with_token(ben, "read").get(f"/api/v1/actions/{action.pk}").json()["told"]
+        assert told["sent_at"].endswith("Z")
+        assert {**told, "sent_at": 0} == {
+            "person": "ben",
+            "channel": "slack",
+            "what": "ask",
+            "status": "sent",
+            "sent_at": 0,
+        }
+
     def test_they_stand_on_the_page_of_the_request(self, chat, ann, ben, sign_in):
         reach(ben, "slack", "U2")
         action = builders.action(by=ann)
