@@ -171,6 +171,11 @@ class Card:
         )
 
     @property
+    def voice(self) -> str:
+        """Whose words stand on the card, unchecked: `handler`, or `program` for one outside."""
+        return "handler" if self.action.run else "program"
+
+    @property
     def is_grant(self) -> bool:
         """Does whoever asked do it himself, once he may?"""
         return self.action.kind.startswith(f"{external.FAMILY}.")

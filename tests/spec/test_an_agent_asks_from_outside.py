@@ -283,10 +283,11 @@ def test_what_is_under_way_is_not_withdrawn(robot: Client) -> None:
 
 
 def test_its_page_says_who_asked(robot: Client, ben: User, sign_in: Any) -> None:
-    number = ask(robot).json()["id"]
+    number = ask(robot, reason="We are out of tea").json()["id"]
     page = sign_in(ben).get(f"/actions/{number}").content.decode()
     assert "robot" in page
     assert "A program outside, a service account" in page
+    assert "Why the program wants this" in page
     assert "robot" in sign_in(person("viewer-vic", "viewer")).get("/actions").content.decode()
 
 

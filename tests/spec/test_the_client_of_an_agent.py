@@ -15,6 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection
@@ -60,9 +61,10 @@ class Meanwhile:
         self.thread = threading.Thread(target=self.look, daemon=True)
 
     def look(self) -> None:
-        from_now = time.monotonic() + 20
-        while time.monotonic() < from_now and not self.done():
+        until = time.monotonic() + 20
+        while time.monotonic() < until and not self.done():
             time.sleep(0.02)
+        connection.close()
 
     def done(self) -> bool:
         action = Action.objects.awaiting().first()
