@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -41,16 +40,14 @@ def done(since: datetime, until: datetime) -> list[Group]:
     ended = Action.objects.filter(tier=Tier.LOW, settled_at__gt=since, settled_at__lte=until)
     looked = Review.objects.filter(verdict=WRONG, at__gt=since, at__lte=until)
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for handler, kind, status, number in counted(ended.values_list("run__handler", "kind", "status")):
+    by_end = ended.values_list("run__handler", "kind", "status").annotate(n=Count("pk")).order_by()
+    for handler, kind, status, number in by_end:
         counts[handler or "", kind][status] += number
-    for handler, kind, number in counted(looked.values_list("action__run__handler", "action__kind")):
+    wrong = looked.values_list("action__run__handler", "action__kind").annotate(n=Count("pk")).order_by()
+    for handler, kind, number in wrong:
         counts[handler or "", kind]["wrong"] += number
     groups = [group_of(*name, each) for name, each in counts.items()]
     return sorted((group for group in groups if any_of(group)), key=lambda group: (-group.done, group.handler))
-
-
-def counted(rows: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:
-    return rows.annotate(n=Count("pk")).order_by()
 
 
 def group_of(handler: str, kind: str, counts: Counter[str]) -> Group:

@@ -167,7 +167,7 @@ def after(asked: HttpRequest, state: Any) -> Any:
     """A DELETE leaves nothing; a PATCH with members replaces these, as most do; a PUT leaves what it sends."""
     if asked.method == "DELETE":
         return None
-    sent = asked.json_ if asked.body is None else asked.body
+    sent: Any = asked.json_ if asked.body is None else asked.body
     merges = asked.method == "PATCH" and isinstance(sent, dict) and isinstance(state, dict)
     return {**state, **sent} if merges else sent
 
