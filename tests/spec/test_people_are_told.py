@@ -3,11 +3,12 @@ nobody could be reached the desk says so."""
 
 import pytest
 
-from approvals import deliver, telling
+from approvals import asking, deliver, telling
 from approvals.errors import NotValid
 from approvals.models import Action, Asking, Channel, Hours, Notice
 from approvals.windows import DAYS
 from project import tour
+from project.lib import clock
 from tests import builders
 from tests.conftest import person
 from tests.nodding import now_of, say, settle
@@ -52,12 +53,25 @@ class TestAsking:
         assert (receipt.ref["channel"], receipt.sent_at is not None) == ("DU2", True)
 
     def test_a_channel_nobody_has_confirmed_or_that_was_removed_is_not_used(self, chat, ann, ben):
-        for fields in ({"confirmed_at": None}, {"removed_at": builders.clock.now()}):
+        for fields in ({"confirmed_at": None}, {"removed_at": clock.now()}):
             channel = reach(ben, "slack", f"U{len(fields)}{'confirmed_at' in fields:d}")
             Channel.objects.filter(pk=channel.pk).update(**fields)
         builders.action(by=ann)
         rounds()
         assert receipts() == []
+
+    @pytest.mark.parametrize("gone", ["channel", "person", "connection"])
+    def test_what_is_on_its_way_over_a_channel_that_goes_is_not_sent(self, chat, ann, ben, gone):
+        channel = reach(ben, "slack", "U2")
+        asking.begin(builders.action(by=ann).pk)
+        if gone == "channel":
+            Channel.objects.update(removed_at=clock.now())
+        elif gone == "person":
+            ben.change(is_active=False)
+        else:
+            channel.connection.archive(by=ann)
+        rounds()
+        assert (receipts(), chat.messages) == ([("ben", "ask", "skipped")], {})
 
     def test_every_channel_of_a_person_is_written_to(self, chat, ann, ben, settings):
         with a_mailbox() as box:
@@ -115,7 +129,7 @@ class TestReceipts:
     def test_what_a_dead_process_left_is_taken_up(self, chat, ann, ben, later):
         reach(ben, "slack", "U2")
         builders.action(by=ann)
-        telling.asking.begin(builders.Action.objects.get().pk)
+        asking.begin(Action.objects.get().pk)
         assert telling.take(Notice.objects.get().pk)
         rounds()
         assert receipts() == [("ben", "ask", "sending")]
@@ -230,7 +244,7 @@ class TestEscalation:
 
 class TestHours:
     def test_who_sleeps_is_told_when_the_hours_begin(self, chat, ann, ben, later):
-        now = builders.clock.now()
+        now = clock.now()
         begins = f"{(now.hour + 3) % 24:02}:00"
         ben.change(time_zone="UTC")
         Hours.objects.create(
@@ -258,6 +272,10 @@ class TestUnreached:
         (alarm,) = alarms()
         assert (alarm["action"], alarm["why"], alarm["link"]) == (action.pk, "no_channel", f"/actions/{action.pk}")
         assert "Open the fix" not in str(alarm), "no word of what it is about"
+        later(hours=12)
+        rounds()
+        assert Asking.objects.get().reminders == 1
+        assert len(alarms()) == 1, "not at every step that follows"
 
     def test_reaches_our_people_in_words_by_the_trigger_of_the_tour(self, ann, ben, later):
         tour.seed(ann)
@@ -345,7 +363,7 @@ class TestTheEnd:
     def test_what_was_not_sent_yet_is_not_sent_any_more(self, chat, ann, ben):
         reach(ben, "slack", "U2")
         action = builders.action(by=ann)
-        telling.asking.begin(action.pk)
+        asking.begin(action.pk)
         say(action, ben)
         rounds()
         assert receipts() == [("ben", "ask", "skipped")]
