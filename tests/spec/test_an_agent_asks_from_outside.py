@@ -229,6 +229,19 @@ def test_whose_token_it_is_does_not_nod(shop: Shop, ann: User, ben: User, sign_i
     assert sign_in(ben).post(path, seen, content_type="application/json").status_code == 201
 
 
+def test_also_where_one_person_is_alone_no_program_nods_for_him(shop: Shop, owner: User, sign_in: Any) -> None:
+    robot = agent(owner, "propose", "decide")
+    told = ask(robot).json()
+    seen = {"verdict": "approve", "digest": told["digest"], "revision": 1}
+    path = f"{API}/actions/{told['id']}/decisions"
+    for client in (robot, agent(owner, "decide")):
+        assert refusal(client.post(path, seen, content_type="application/json")) == (403, "self_approval")
+    assert sign_in(owner).post(path, seen, content_type="application/json").status_code == 201
+    again = ask(robot, "two", arguments={"cups": 3}).json()
+    no = {"verdict": "reject", "digest": again["digest"], "revision": 1, "reason": "not needed"}
+    assert robot.post(f"{API}/actions/{again['id']}/decisions", no, content_type="application/json").status_code == 201
+
+
 def test_who_made_the_token_of_a_service_does_not_nod_to_what_it_asks(
     shop: Shop, owner: User, ben: User, sign_in: Any
 ) -> None:
