@@ -79,6 +79,14 @@ def test_a_silence_is_no_yes(far):
         CARRIERS["telegram"].send(way(far, "telegram"), "77", LETTER)
 
 
+def test_apprise_is_told_by_the_name_of_a_channel(far):
+    channels = {"night": [f"json://127.0.0.1:{far.port}/night"], "day": [f"json://127.0.0.1:{far.port}/day"]}
+    CARRIERS["notify"].send(Far("people", {}, {"channels": channels}, timedelta(seconds=5)), "night", LETTER)
+    assert [one.path for one in far.seen] == ["/night"]
+    assert far.seen[0].json["title"] == LETTER.title
+    assert LETTER.link in far.seen[0].json["message"]
+
+
 def test_dingtalk_is_signed_in_its_address(far):
     send(far, "dingtalk", GOOD["dingtalk"], secret="SEC-1")
     asked = parse_qs(urlsplit(far.seen[-1].path).query)

@@ -5,13 +5,14 @@ import pytest
 
 from approvals import asking, deliver, telling
 from approvals.errors import NotValid
-from approvals.models import Action, Asking, Channel, Hours, Notice
+from approvals.models import Action, Asking, Channel, Connection, Hours, Notice
 from approvals.windows import DAYS
 from project import tour
-from project.lib import clock
+from project.lib import clock, crypto
 from tests import builders
 from tests.conftest import person
 from tests.nodding import now_of, say, settle
+from tests.recorder import Recorder
 from tests.ruled import rule, team
 from tests.telling import a_chat, a_mailbox, reach, receipts
 from triggers.models import Event
@@ -84,6 +85,21 @@ class TestAsking:
             mail = box.taken[0]
             assert mail.recipients == ["ben@example.org"]
             assert f"A-{action.pk}" in str(mail.message["Subject"])
+
+    def test_a_group_is_written_to_once_however_many_read_it_there(self, ann, ben, cho, settings):
+        with Recorder(lambda *_: (200, {}, {"errcode": 0})) as far:
+            settings.EGRESS_ALLOW = [f"127.0.0.1:{far.port}"]
+            secrets = crypto.seal({"webhook_url": f"{far.url}/hook"})
+            Connection.objects.create(slug="group", system="wecom", sealed_secrets=secrets)
+            for one in (ben, cho):
+                reach(one, "group", "")
+            action = builders.action(by=ann)
+            rounds()
+            assert receipts() == [("ben", "ask", "sent")]
+            say(action, cho)
+            rounds()
+            assert "Approved by cho" in far.seen[-1].json["text"]["content"]
+            assert len(far.seen) == 2, "it cannot be changed where it stands, so a second one says how it ended"
 
     def test_what_became_another_revision_is_asked_about_anew(self, chat, ann, ben):
         reach(ben, "slack", "U2")
