@@ -85,7 +85,7 @@ def said_by(row: Audit) -> dict[str, Any]:
 
 
 def exported() -> Iterator[str]:
-    """The sealed log as lines of JSON, the oldest first: with the hashes anybody can walk the chain without the desk."""
+    """The sealed log as lines of JSON, the oldest first: with its hashes anybody walks the chain without the desk."""
     after = 0
     while page := list(Audit.objects.filter(number__gt=after).select_related("by").order_by("number")[:READ]):
         lines = ({**said_by(row), "actor": row.actor, "hash": row.hash} for row in page)

@@ -1,4 +1,4 @@
-"""The log keeps what a person saw; admins see how fast and how often with a yes; the sealed log leaves with its chain."""
+"""The log keeps what a person saw; admins see how fast, how often with a yes; the sealed log leaves with its chain."""
 
 import hashlib
 import json

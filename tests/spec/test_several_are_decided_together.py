@@ -132,9 +132,10 @@ def test_a_batch_is_rejected_with_a_reason(ann: User, ben: User, sign_in: Any) -
 
 def test_the_page_offers_only_what_the_reader_may_decide(ann: User, ben: User, eve: User, sign_in: Any) -> None:
     pulls(2, by=ben)
-    assert "Nothing here that you may decide together" in sign_in(ben).get(
-        PAGE, {"kind": "github.create_pr"}
-    ).content.decode()
+    assert (
+        "Nothing here that you may decide together"
+        in sign_in(ben).get(PAGE, {"kind": "github.create_pr"}).content.decode()
+    )
     assert sign_in(eve).get(PAGE, {"kind": "github.create_pr"}).status_code == 403
 
 
