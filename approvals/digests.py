@@ -70,7 +70,8 @@ def letter_of(groups: list[Group], digest: Digest) -> Letter:
     lines += [f"and {len(groups) - SHOWN} more handlers and kinds"] if len(groups) > SHOWN else []
     lines += [f"{drawn} drawn at random wait to be looked at."] if drawn else []
     title = f"{total} done without a nod since {digest.until.astimezone(zone_of(digest.person)):%d %B, %H:%M}"
-    return Letter(title, tuple(lines), f"{settings.BASE_URL}/done", key=f"digest-{digest.pk}-{int(digest.until.timestamp())}")
+    key = f"digest-{digest.pk}-{int(digest.until.timestamp())}"
+    return Letter(title, tuple(lines), f"{settings.BASE_URL}/done", key=key)
 
 
 def carried(person: User, letter: Letter) -> bool:
