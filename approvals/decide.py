@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from approvals import policy
 from approvals.editing import Judged, edit, edited_before, judged
@@ -33,6 +34,7 @@ from approvals.starts import EXECUTE_WITHIN, opens_at
 from approvals.tiers import Tier
 from project.lib import clock, gate, spans
 from project.lib.failpoints import failpoint
+from project.lib.prepared import Select
 from project.people import roles
 from project.people.models import User
 from triggers import bells
@@ -278,10 +280,17 @@ def call_off(held: Action, now: datetime, *, by: User | None, reason: str) -> No
     settle(held, "cancel", now, by=by, ended_by=by, reason_code=reason.strip()[:64] or "cancelled")
 
 
+def open_of(run: int) -> "QuerySet[Act, tuple[int]]":
+    own = Act.objects.filter(run=run, action__status__in=[Status.AWAITING, Status.APPROVED])
+    return own.order_by("action_id").values_list("action_id")
+
+
+OPEN_OF = Select(open_of, run=int)
+
+
 def withdraw(run: Run) -> None:
     """A run ended: cancel its actions that nobody else's live run waits for. Called in the run's last transaction."""
-    own = Act.objects.filter(run=run, action__status__in=[Status.AWAITING, Status.APPROVED])
-    for action_id in own.order_by("action_id").values_list("action_id", flat=True):
+    for (action_id,) in OPEN_OF(run=run.pk):
         held = lock(action_id)
         if held.status not in (Status.AWAITING, Status.APPROVED) or others_wait(held, run):
             continue

@@ -21,6 +21,7 @@ from approvals.wish import Wish
 from project.lib import clock, gate
 from project.lib.apart import each
 from project.lib.crypto import Unreadable
+from project.lib.prepared import Select
 from project.lib.retrying import retried
 from triggers.errors import NotValid, Permanent
 from triggers.models import Audit, DeadLetter, Run
@@ -34,6 +35,9 @@ ROUND = 50  # runs a round of tick
 ENDED = "undoing_ended"  # the event `approvals.action.undoing_ended`: who waits to ask anew reads the rows again
 
 
+NOTED = Select(lambda run: Compensation.objects.filter(run=run, status=Owed.NOTED).order_by("pk"), run=int)
+
+
 class Place:
     """Where this process goes on with the walk over all runs that are being undone."""
 
@@ -43,7 +47,7 @@ class Place:
 def begin(run: Run) -> None:
     """Inside the transaction that ends `run`: all it did is owed, or nothing after a success."""
     verb = "drop" if run.status == RunStatus.SUCCEEDED else "owe"
-    for owed in Compensation.objects.filter(run=run, status=Owed.NOTED).order_by("pk"):
+    for owed in NOTED(run=run.pk):
         owed.move(verb)
 
 

@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from project.lib import clock
 from project.lib.apart import each
 from project.lib.live import changed
+from project.lib.prepared import Select
 from triggers import registry
 from triggers.models import Audit, Breaker, Run
 from triggers.models.run import CLAIMABLE, ENDED, Status
@@ -24,12 +25,14 @@ COUNT = (  # one statement: between two a success may wipe the row
     "INSERT INTO triggers_breaker (handler, failures, opened) VALUES (%s, 1, 0) "
     "ON CONFLICT (handler) DO UPDATE SET failures = triggers_breaker.failures + 1"
 )
+FAILING = Select(lambda handler: Breaker.objects.filter(handler=handler).values_list("handler"), handler=str)
 GOT_THROUGH = (Status.SUCCEEDED, Status.WAITING, Status.BLOCKED)
 
 
 def succeeded(run: Run) -> None:
     """In the transaction of its end."""
-    Breaker.objects.filter(handler=run.handler).delete()
+    if FAILING(handler=run.handler):
+        Breaker.objects.filter(handler=run.handler).delete()
 
 
 def gave_up(run: Run, now: datetime) -> None:

@@ -125,12 +125,10 @@ def note_rung(ids: list[int], now: datetime) -> list[int]:
     return [run_id for run_id in ids if run_id in free]
 
 
-def next_due(skip: int = 0) -> int | None:
+def next_due() -> int | None:
     """The run whose turn it is for a worker that has nothing to do."""
-    now = clock.now()
-    due = Run.objects.due(now).exclude(pk=skip).exclude(reason="handler_missing")
-    order = turns.in_order(turns.heads(due), now)
-    if not order:
+    head = turns.next_head(clock.now())
+    if head is None:
         return None
-    turns.Served.note(order[0].trigger)
-    return order[0].run
+    turns.Served.note(head.trigger)
+    return head.run

@@ -8,6 +8,7 @@ from django.db.models import F
 
 from project.lib import clock
 from project.lib.live import changed
+from project.lib.prepared import Select, Update
 from triggers import breakers, registry
 from triggers.ingest import store_internal
 from triggers.matching import type_matches
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 QUIET = timedelta(hours=1)  # between two alarms about one cause
 OWN = "nightdesk."
 ALARM = "alarm "  # before a cause: the row that says when it rang last
+LISTENED_TO = Select(lambda: Trigger.objects.armed().filter(source__in=["/nightdesk", "*"]).values_list("type_pattern"))
+CLOSE_WAITS = Update(lambda run, now: Wait.objects.filter(run=run).ending("cancel", now), run=int, now=datetime)
 SUBJECTS = {"run": "run", "action": "action_id", "event": "event"}  # kind of letter -> what it is about
 
 
@@ -28,7 +31,7 @@ def end(run: Run, verb: str, now: datetime, *, reason: str = "", **fields: Any) 
     if run.started_at is None:
         fields["not_before"] = None  # its turn is free again
     run.move(verb, finished_at=now, reason=reason, leased_until=None, wake_at=None, waiting_for="", **fields)
-    Wait.objects.filter(run=run).end("cancel", now)
+    CLOSE_WAITS(run=run.pk, now=now)
     for hook in registry.at_run_end:
         hook(run)
     if verb == "succeed":
@@ -159,8 +162,7 @@ def is_own(event: Event) -> bool:
 
 
 def is_listened_to(type: str) -> bool:
-    patterns = Trigger.objects.armed().filter(source__in=["/nightdesk", "*"]).values_list("type_pattern", flat=True)
-    return any(type_matches(pattern, type) for pattern in patterns)
+    return any(type_matches(pattern, type) for (pattern,) in LISTENED_TO())
 
 
 def cancel_as_asked(run: Run, now: datetime) -> None:

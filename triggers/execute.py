@@ -34,7 +34,7 @@ from triggers.heartbeat import Heartbeat
 from triggers.journal import Journal
 from triggers.limits import Retries
 from triggers.models import Run, Step
-from triggers.models.run import CLAIMABLE, MAX_CRASHES
+from triggers.models.run import CLAIMABLE, LOADED, MAX_CRASHES
 from triggers.results import to_json
 from triggers.stopping import is_told_to_stop
 
@@ -46,7 +46,9 @@ def execute(run_id: int) -> bool:
     """Claim the run and work on it; False when there is nothing to claim, no code for it or this worker stops."""
     if is_told_to_stop():
         return False
-    run = Run.objects.select_related("event", "trigger").get(pk=run_id)
+    [run] = LOADED(pk=run_id)
+    if run.status not in CLAIMABLE:
+        return False  # somebody who heard of it first is at it, or through with it
     if run.handler not in registry.HANDLERS:
         Run.objects.filter(pk=run_id, status__in=CLAIMABLE).update(reason="handler_missing")
         return False
@@ -54,7 +56,7 @@ def execute(run_id: int) -> bool:
         return False
     failpoint("after_claim")
     changed("runs", id=run.pk)
-    journal = Journal(run)
+    journal = Journal(run, is_new=run.fence == 1 and run.rerun_of_id is None)
     with (
         logs.about(run=run.pk, event_id=run.event_id),
         spans.span(f"run {run.handler}", of=run.event, run=run.pk, attempt=run.attempt, fence=run.fence) as span,

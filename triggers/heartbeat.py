@@ -1,11 +1,13 @@
-"""A thread that keeps a run's lease alive, says what it is at, and ends the process when the run's time is up."""
+"""What keeps a run's lease alive, says what it is at, and ends the process when the run's time is up."""
 
 import faulthandler
+import math
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +20,7 @@ from triggers.models.run import LEASE, Status
 EVERY = LEASE.total_seconds() / 3  # seconds between two renewals
 LOST = LEASE.total_seconds() * 2 / 3  # seconds of failed renewals after which this worker must presume itself dead
 LOOK = min(1.0, EVERY)  # seconds between two looks at what the run is at
+SOON = 3  # looks without a run after which the thread sleeps until there is one
 HARD = LEASE.total_seconds()  # seconds past the deadline after which a process that lets no thread run is ended, too
 EXIT = 70  # the exit code of a child that ended itself
 
@@ -56,43 +59,51 @@ class Heartbeat:
         self.overdue = overdue
         self.note = note
         self.exit = exit
-        self.stopped = threading.Event()
-        self.thread = threading.Thread(target=self.beat, name=f"heartbeat R-{run.pk}", daemon=True)
+        self.renewed = self.asked = time.monotonic()
+        self.beating = threading.Lock()  # held through a beat: none goes on when the run is left
+        self.is_over = False
 
     def __enter__(self) -> Self:
         if sys.__stderr__ is not None:
             faulthandler.dump_traceback_later(self.timeout + HARD, exit=True, file=sys.__stderr__)
-        self.thread.start()
+        Heart.of_process().add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stopped.set()
-        self.thread.join(timeout=5)
+        Heart.of_process().remove(self)
+        held = self.beating.acquire(timeout=5)
+        self.is_over = True
+        if held:
+            self.beating.release()
         faulthandler.cancel_dump_traceback_later()
 
     def beat(self) -> None:
-        renewed = asked = time.monotonic()
-        try:
-            while not self.stopped.wait(max(0.01, min(LOOK, self.deadline - time.monotonic()))):
-                moment = time.monotonic()
-                if moment >= self.deadline:
-                    self.end()
-                    return
-                self.tell()
-                if moment - asked < EVERY:
-                    continue
-                asked = moment
-                held = self.renew()
-                if held:
-                    renewed = time.monotonic()
-                elif held is False:
-                    return  # another worker has the run: this one will be fenced at its next step
-                elif time.monotonic() - renewed > LOST:
-                    self.exit()
-        finally:
-            connection.close()  # the thread's own
+        """What is due by now; called by the heart at least every LOOK seconds."""
+        with self.beating:
+            if self.is_over:
+                return
+            self.is_over = True  # whoever raises here beats no more
+            moment = time.monotonic()
+            if moment >= self.deadline:
+                self.end()
+                return
+            self.tell()
+            if moment - self.asked < EVERY:
+                self.is_over = False
+            else:
+                self.asked = moment
+                self.is_over = not self.keep()
+
+    def keep(self) -> bool:
+        """Renew the lease; False when another worker has the run: this one will be fenced at its next step."""
+        held = self.renew()
+        if held:
+            self.renewed = time.monotonic()
+        elif held is None and time.monotonic() - self.renewed > LOST:
+            self.exit()
+        return held is not False
 
     def tell(self) -> None:
         try:
@@ -114,3 +125,56 @@ class Heartbeat:
             self.overdue(self.run)
         finally:
             self.exit()
+
+
+class Heart:
+    """The thread of this process that beats for all its runs: to start one for each costs as much as a short run."""
+
+    own: "Heart | None" = None
+
+    def __init__(self, beats: "dict[Heartbeat, None] | None" = None) -> None:
+        self.process = os.getpid()
+        self.beats = beats or {}
+        self.changed = threading.Condition()
+        self.wakes_at = math.inf
+        self.thread = threading.Thread(target=self.live, name="heartbeat", daemon=True)
+        self.thread.start()
+
+    @classmethod
+    def of_process(cls) -> "Heart":
+        """A forked child has no thread of its parent."""
+        if cls.own is None or cls.own.process != os.getpid():
+            cls.own = cls()
+        elif not cls.own.thread.is_alive():  # one of its runs stopped it: the others beat on
+            cls.own = cls(cls.own.beats)
+        return cls.own
+
+    def add(self, beat: Heartbeat) -> None:
+        with self.changed:
+            self.beats[beat] = None
+            if beat.deadline < self.wakes_at:
+                self.changed.notify()
+
+    def remove(self, beat: Heartbeat) -> None:
+        with self.changed:
+            self.beats.pop(beat, None)
+
+    def live(self) -> None:
+        idle = 0
+        while True:
+            with self.changed:
+                idle = 0 if self.beats else idle + 1
+                self.rest(None if idle > SOON else LOOK)
+                beats = list(self.beats)
+            with ExitStack() as all_of_them:
+                all_of_them.callback(connection.close)  # the thread's own
+                for beat in beats:
+                    all_of_them.callback(beat.beat)
+
+    def rest(self, longest: float | None) -> None:
+        """Until the next look or a deadline before it, or until a run comes."""
+        now = time.monotonic()
+        until = min((beat.deadline for beat in self.beats if not beat.is_over), default=math.inf)
+        pause = None if longest is None else max(0.01, min(longest, until - now))
+        self.wakes_at = math.inf if pause is None else now + pause
+        self.changed.wait(pause)

@@ -22,9 +22,11 @@ inside: contextvars.ContextVar[str] = contextvars.ContextVar("inside", default="
 class History:
     """The steps and waits of one run, read once at the claim, and which of them the code has asked for so far."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, *, is_new: bool = False) -> None:
+        """`is_new`: nobody has worked on it before, so there is nothing to read."""
         self.run = run
-        self.steps = {step.name: step for step in run.steps.select_related("blob").defer("blob__text").order_by("seq")}
+        kept = run.steps.select_related("blob").defer("blob__text").order_by("seq")
+        self.steps = {} if is_new else {step.name: step for step in kept}
         self.waits = {wait.step: wait for wait in run.waits.order_by("pk")} if run.fence > 1 else {}
         self.seq = max((step.seq for step in self.steps.values()), default=0)
         self.size = sum(step.size for step in self.steps.values())  # bytes of all results

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from project.lib import clock, retrying
 from project.lib.failpoints import failpoint
 from project.lib.live import changed
+from project.lib.prepared import Insert, Select
 from triggers import blobs
 from triggers.calls import is_left_behind
 from triggers.drift import Input
@@ -27,6 +29,19 @@ from triggers.stopping import is_told_to_stop
 LONG = 1.0  # seconds after which a step that is at work is written down, so that pages and a crash can name it
 T = TypeVar("T")
 NOTHING = Input()
+
+
+def ours(pk: int, fence: int, *, lock: bool = False) -> QuerySet[Run, Any]:
+    """The run while its worker holds it: is it asked to end, is its handler paused?"""
+    rows = Run.objects.select_for_update(of=("self",), no_key=True) if lock else Run.objects.all()
+    paused = Exists(Switch.objects.holding(handler=OuterRef("handler")))
+    held = rows.filter(pk=pk, fence=fence, status=Status.RUNNING).annotate(paused=paused)
+    return held.values_list("cancel_requested_at", "paused")
+
+
+ADD = Insert(Step, *(field.attname for field in Step._meta.concrete_fields if not field.primary_key))
+SEEN = Select(ours, pk=int, fence=int)
+HELD = Select(partial(ours, lock=True), pk=int, fence=int)
 
 
 @dataclass(eq=False, slots=True)
@@ -43,8 +58,8 @@ class AtWork:
 class Journal(History):
     """The memory of one run: read once at the claim, written step by step under the fence."""
 
-    def __init__(self, run: Run) -> None:
-        super().__init__(run)
+    def __init__(self, run: Run, *, is_new: bool = False) -> None:
+        super().__init__(run, is_new=is_new)
         self.rows = set(self.steps)  # names that may have a row already
         self.written: set[str] = set()  # names this worker has finished, or is finishing
         self.at_work: list[AtWork] = []
@@ -87,15 +102,13 @@ class Journal(History):
         """Read whether the run is still ours, wanted and open, and whether this worker may go on with it."""
         if is_left_behind():
             raise LeftBehind
-        rows = Run.objects.select_for_update(of=("self",), no_key=True) if lock else Run.objects.all()
-        paused = Exists(Switch.objects.holding(handler=OuterRef("handler")))
-        held = rows.filter(pk=self.run.pk, fence=self.run.fence, status=Status.RUNNING).annotate(paused=paused)
-        state = held.values("cancel_requested_at", "paused").first()
-        if state is None:
+        found = (HELD if lock else SEEN)(pk=self.run.pk, fence=self.run.fence)
+        if not found:
             raise Fenced
-        if state["cancel_requested_at"] and not stopping:
+        [(asked_to_end, paused)] = found
+        if asked_to_end and not stopping:
             raise CancelRequested
-        if (state["paused"] or is_told_to_stop()) and not (ending or stopping):
+        if (paused or is_told_to_stop()) and not (ending or stopping):
             raise GivenBack
 
     # Steps
@@ -155,7 +168,9 @@ class Journal(History):
         if name in self.rows and Step.objects.filter(run=self.run, name=name).update(**facts):
             return Step(run=self.run, name=name, **facts)
         self.rows.add(name)
-        return Step.objects.create(run=self.run, name=name, inside=around, **facts)
+        step = Step(run=self.run, name=name, inside=around, **facts)
+        ADD(step)
+        return step
 
     def kept(self, name: str) -> Step | None:
         """The step as an earlier try of this transaction left it, when its commit went through unheard."""

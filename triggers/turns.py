@@ -3,12 +3,15 @@
 A trigger with a million due runs has one head like a trigger with one. What waits long moves up, so that the last
 rank is reached too."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 
+from project.lib.prepared import Select
 from triggers.models import Run, Trigger
 from triggers.models.run import RunQuerySet
 
@@ -40,17 +43,55 @@ class Served:
 
 def heads(due: RunQuerySet) -> list[Head]:
     """The first of `due` for every trigger, by one short look along the index for each."""
+    return [Head(*row) for row in rows_of([*firsts(due), *first_alone(due)])]
+
+
+def firsts(due: RunQuerySet) -> QuerySet[Trigger, Any]:
+    """Of each trigger that has room for one; None where none is due."""
     first = due.filter(trigger=OuterRef("pk")).order_by(*ORDER).values("pk")[:1]
-    found = Trigger.objects.with_room().annotate(head=Subquery(first)).values_list("head", flat=True)
-    alone = due.filter(trigger=None).order_by(*ORDER).values_list("pk", flat=True)[:1]
-    ids = [pk for pk in [*found, *alone] if pk is not None]
-    rows = Run.objects.filter(pk__in=ids).values_list("pk", "trigger", "priority", "due_at")
-    return [Head(*row) for row in rows]
+    return Trigger.objects.with_room().annotate(head=Subquery(first)).values_list("head")
+
+
+def first_alone(due: RunQuerySet) -> QuerySet[Run, Any]:
+    """Of those that have no trigger."""
+    return due.filter(trigger=None).order_by(*ORDER).values_list("pk")[:1]
+
+
+def rows_of(found: Iterable[tuple[int | None]]) -> list[Any]:
+    ids = [pk for (pk,) in found if pk is not None]
+    names = [f"run{number}" for number in range(len(ids))]
+    return by_number(tuple(names))(**dict(zip(names, ids, strict=True))) if ids else []
+
+
+@lru_cache(maxsize=256)
+def by_number(names: tuple[str, ...]) -> Select:
+    """So many runs by their numbers."""
+    rows = Run.objects.values_list("pk", "trigger", "priority", "due_at")
+    return Select(lambda **ids: rows.filter(pk__in=[*ids.values()]), **dict.fromkeys(names, int))
+
+
+def open_to_all(now: datetime) -> RunQuerySet:
+    """What a worker that has nothing to do may take: those without a handler wait until one is back."""
+    return Run.objects.due(now).exclude(reason="handler_missing")
+
+
+FIRSTS = Select(lambda now: firsts(open_to_all(now)), now=datetime)
+FIRST_ALONE = Select(lambda now: first_alone(open_to_all(now)), now=datetime)
+
+
+def next_head(now: datetime) -> Head | None:
+    """The run whose turn it is."""
+    found = [Head(*row) for row in rows_of([*FIRSTS(now=now), *FIRST_ALONE(now=now)])]
+    return min(found, key=lambda head: place(head, now), default=None)
 
 
 def in_order(found: Sequence[Head], now: datetime) -> list[Head]:
     """By aged priority; of equals, whoever was served longest ago."""
-    return sorted(found, key=lambda head: (rank(head, now), Served.last.get(head.trigger, 0), head.due_at, head.run))
+    return sorted(found, key=lambda head: place(head, now))
+
+
+def place(head: Head, now: datetime) -> tuple[int, int, datetime, int]:
+    return rank(head, now), Served.last.get(head.trigger, 0), head.due_at, head.run
 
 
 def rank(head: Head, now: datetime) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import os
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -444,14 +444,13 @@ def note(memory: int | None) -> None:
 
 def test_a_hung_handler_is_counted_and_its_process_ended() -> None:
     run = builders.run("story", status="running", fence=4, leased_until=clock.now())
-    ended: list[int] = []
+    ended = threading.Event()
     left = Heartbeat(run, timeout=0.05, note=note, overdue=lambda row: reclaim(row.pk, row.fence, reason="timed_out"))
-    left.exit = lambda: ended.append(os.getpid())
+    left.exit = ended.set
     with left:
-        left.thread.join(10)
+        assert ended.wait(10)
     run = fresh(run)
     assert (run.status, run.crashes, run.reason, run.fence) == ("queued", 1, "timed_out", 5)
-    assert ended == [os.getpid()]
 
 
 def test_a_lease_found_over_by_its_own_worker_is_renewed_not_lost() -> None:

@@ -13,6 +13,7 @@ from django.db.models.functions import Cast, Coalesce
 from django.db.models.lookups import LessThan
 
 from project.lib import literal  # noqa: F401 -- the lookup `one_of`
+from project.lib.prepared import Select, Update
 from project.lib.states import Moves, Stateful
 from triggers.limits import Limits
 from triggers.models.breaker import Breaker
@@ -201,20 +202,12 @@ class Run(Stateful):
 
     def claim(self, now: datetime, *, owner: str) -> bool:
         """Take the lease under a new fence; False when another worker was first or nothing is due."""
-        rows = Run.objects.due(now).filter(pk=self.pk)
-        still = Run.objects.filter(pk__in=rows.values("pk"), status__in=CLAIMABLE, due_at__lte=now)
-        taken = still.update(
-            status=Status.RUNNING,
-            reason="",
-            memory_mib=None,
-            fence=F("fence") + 1,
-            leased_until=now + LEASE,
-            lease_owner=owner,
-            started_at=Coalesce("started_at", models.Value(now)),
-        )
-        if taken:
-            self.refresh_from_db()
-        return bool(taken)
+        until = now + LEASE
+        if not TAKE(pk=self.pk, fence=self.fence, now=now, until=until, owner=owner):
+            return False
+        held = {"leased_until": until, "lease_owner": owner, "started_at": self.started_at or now}
+        self.read_again({"status": Status.RUNNING, "reason": "", "memory_mib": None, "fence": self.fence + 1, **held})
+        return True
 
     def move(self, verb: str, **fields: Any) -> Self:
         """Also frees the place it had, in the same transaction; a wait keeps it where the trigger says so."""
@@ -222,6 +215,11 @@ class Run(Stateful):
         if self.slot_key is not None and not (verb in KEEPING and self.keeps_slot):
             Slot.objects.filter(run=self).delete()
         return self
+
+    def read_again(self, written: dict[str, Any]) -> None:
+        """Who moves a run holds it, by its lock or its lease: what it has read stays true, and so do its relations."""
+        for name, value in written.items():
+            setattr(self, name, value)
 
     @property
     def keeps_slot(self) -> bool:
@@ -232,3 +230,22 @@ class Run(Stateful):
     def flow(self) -> Limits:
         """What its trigger asks of it; the usual values for a run that has none."""
         return self.trigger.flow if self.trigger else Limits()
+
+
+def taken(pk: int, fence: int, now: datetime, until: datetime, owner: str) -> tuple[RunQuerySet, dict[str, Any]]:
+    """The row of a claim: as it was read, and still to be had."""
+    due = Run.objects.due(now).filter(pk=pk)
+    still = Run.objects.filter(pk__in=due.values("pk"), status__in=CLAIMABLE, due_at__lte=now, fence=fence)
+    return still, {
+        "status": Status.RUNNING,
+        "reason": "",
+        "memory_mib": None,
+        "fence": F("fence") + 1,
+        "leased_until": until,
+        "lease_owner": owner,
+        "started_at": Coalesce("started_at", models.Value(now)),
+    }
+
+
+TAKE = Update(taken, pk=int, fence=int, now=datetime, until=datetime, owner=str)
+LOADED = Select(lambda pk: Run.objects.select_related("event", "trigger").filter(pk=pk), pk=int)

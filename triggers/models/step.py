@@ -54,8 +54,13 @@ class Step(models.Model):
 class WaitQuerySet(models.QuerySet["Wait"]):
     def end(self, verb: str, now: datetime, **fields: Any) -> int:
         """Settle those that still wait; returns how many. Who comes second ends nothing."""
+        rows, values = self.ending(verb, now)
+        return rows.update(**values, **fields)
+
+    def ending(self, verb: str, now: datetime) -> "tuple[WaitQuerySet, dict[str, Any]]":
+        """Those of them that still wait, and what their end writes."""
         starts, end = Wait.MOVES[verb]
-        return self.filter(status__in=starts).update(status=end, ended_at=now, **fields)
+        return self.filter(status__in=starts), {"status": end, "ended_at": now}
 
 
 class Wait(models.Model):

@@ -1,0 +1,148 @@
+"""Queries of the ORM that are compiled once: to build a short one costs ten times as much as to run it.
+
+    held = Select(lambda pk, fence: Run.objects.filter(pk=pk, fence=fence).values_list("status"), pk=int, fence=int)
+    [(status,)] = held(pk=7, fence=2)
+
+The statement stays the ORM's own, so its rules are written in one place. What changes from call to call are the
+parameters it names; whatever else the query reads is what it was at the first call."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from django.db import DEFAULT_DB_ALIAS, connection, models
+from django.db.models import sql
+from django.db.models.query import get_related_populators
+
+Built = TypeVar("Built")
+STAND_INS: dict[type, Callable[[int], Any]] = {  # unlike each other, and within what every column takes
+    int: lambda number: 30_011 + number,
+    str: lambda number: f"stands for {number}",
+    datetime: lambda number: datetime(2001, 2, 3, tzinfo=UTC) + timedelta(minutes=number),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A statement as this database takes it, with the places of its parameters that are given at each call."""
+
+    sql: str
+    params: tuple[Any, ...]
+    places: tuple[tuple[int, str], ...]
+    compiler: Any
+    converters: dict[int, Any]  # of the columns that are not read as they are stored
+
+    def filled(self, given: dict[str, Any]) -> list[Any]:
+        params = list(self.params)
+        for place, name in self.places:
+            params[place] = like(self.params[place], given[name])
+        return params
+
+
+def like(stand_in: Any, value: Any) -> Any:
+    """`value` in the form in which the driver got the stand-in: psycopg's integers know their width."""
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
+    return value if type(stand_in) is str else type(stand_in)(value)
+
+
+def places_of(params: Sequence[Any], given: dict[str, Any]) -> tuple[tuple[int, str], ...]:
+    """Where the stand-ins stand."""
+    names = {like("", value): name for name, value in given.items()}
+    known = [(place, value) for place, value in enumerate(params) if isinstance(value, str | int | datetime)]
+    return tuple((place, names[value]) for place, value in known if value in names)
+
+
+class Prepared(Generic[Built]):
+    """One text for each database; `build` takes the parameters of `kinds` by name."""
+
+    def __init__(self, build: Callable[..., Built], /, **kinds: type) -> None:
+        self.build = build
+        self.kinds = kinds
+        self.texts: dict[str, Text] = {}
+
+    def text(self) -> Text:
+        found = self.texts.get(connection.vendor)
+        if found is None:
+            found = self.texts[connection.vendor] = self.compile()
+        return found
+
+    def compile(self) -> Text:
+        """Compiled for two sets of stand-ins, which must come out alike: one text, the values in the same places."""
+        given, others = self.stand_ins(0), self.stand_ins(500)
+        compiler = self.query(self.build(**given)).get_compiler(DEFAULT_DB_ALIAS)
+        text, params = compiler.as_sql()
+        places = places_of(params, given)
+        again, changed = self.query(self.build(**others)).get_compiler(DEFAULT_DB_ALIAS).as_sql()
+        if (again, places_of(changed, others)) != (text, places) or {name for _, name in places} != set(self.kinds):
+            raise TypeError(f"a prepared statement has one form and uses every parameter: {text}")
+        columns = [column[0] for column in compiler.select[: compiler.col_count]] if compiler.select else []
+        return Text(text, tuple(params), places, compiler, compiler.get_converters(columns))
+
+    def stand_ins(self, first: int) -> dict[str, Any]:
+        return {name: STAND_INS[kind](first + number) for number, (name, kind) in enumerate(self.kinds.items())}
+
+    def query(self, built: Built) -> sql.Query:
+        raise NotImplementedError
+
+
+class Select(Prepared[models.QuerySet[Any, Any]]):
+    """Returns model instances, with what they were selected along with, or the tuples of `values_list`."""
+
+    def query(self, built: models.QuerySet[Any, Any]) -> sql.Query:
+        return built.query
+
+    def __call__(self, **given: Any) -> list[Any]:
+        text = self.text()
+        with connection.cursor() as cursor:
+            cursor.execute(text.sql, text.filled(given))
+            found = cursor.fetchall()
+        if not found:
+            return []
+        rows = map(tuple, text.compiler.apply_converters(found, text.converters))
+        return [instance(text.compiler, row) for row in rows] if text.compiler.query.default_cols else list(rows)
+
+
+def instance(compiler: Any, row: Sequence[Any]) -> models.Model:
+    """As the ORM makes one of a row whose columns it has chosen itself."""
+    info = compiler.klass_info
+    first, last = info["select_fields"][0], info["select_fields"][-1] + 1
+    names = [column[0].target.attname for column in compiler.select[first:last]]
+    made: models.Model = info["model"].from_db(DEFAULT_DB_ALIAS, names, row[first:last])
+    for populator in get_related_populators(info, compiler.select, DEFAULT_DB_ALIAS):  # type: ignore[call-arg]  # of Django 6
+        populator.populate(row, made)
+    return made
+
+
+class Update(Prepared[tuple[models.QuerySet[Any, Any], dict[str, Any]]]):
+    """Returns how many rows it changed; `build` returns the rows and the new values of their fields."""
+
+    def query(self, built: tuple[models.QuerySet[Any, Any], dict[str, Any]]) -> sql.Query:
+        rows, values = built
+        query: sql.UpdateQuery = rows.query.chain(sql.UpdateQuery)  # type: ignore[assignment]  # what `chain` returns
+        query.add_update_values(values)
+        query.clear_select_clause()
+        return query
+
+    def __call__(self, **given: Any) -> int:
+        text = self.text()
+        with connection.cursor() as cursor:
+            cursor.execute(text.sql, text.filled(given))
+            count: int = cursor.rowcount
+        return count
+
+
+class Insert:
+    """Writes one row of these fields of a model, named as its columns' attributes are: `Insert(Step, "run_id", …)`."""
+
+    def __init__(self, model: type[models.Model], *names: str) -> None:
+        self.fields: list[Any] = [model._meta.get_field(name) for name in names]
+        columns = ", ".join(f'"{field.column}"' for field in self.fields)
+        places = ", ".join(["%s"] * len(names))
+        self.sql = f'INSERT INTO "{model._meta.db_table}" ({columns}) VALUES ({places})'
+
+    def __call__(self, row: models.Model) -> None:
+        values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in self.fields]
+        with connection.cursor() as cursor:
+            cursor.execute(self.sql, values)
