@@ -27,7 +27,13 @@ def test_a_value_may_come_from_a_file(monkeypatch, tmp_path):
         ("BASE_URL", "desk.example.org", lambda: env.web_address("BASE_URL", "")),
         *(
             ("EMAIL_URL", value, lambda: env.mail_server("EMAIL_URL"))
-            for value in ("mail.example.org", "http://mail.example.org", "smtp://", "smtp://host:99999", "smtp://host:0")
+            for value in (
+                "mail.example.org",
+                "http://mail.example.org",
+                "smtp://",
+                "smtp://host:99999",
+                "smtp://host:0",
+            )
         ),
         ("TRUSTED_PROXIES", "10.0.0", lambda: env.networks("TRUSTED_PROXIES")),
         *(
