@@ -22,7 +22,7 @@ from triggers.execute import execute
 from triggers.models import DeadLetter, Event, Run, Switch
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-ROUNDS = 12
+ROUNDS = 6
 
 
 @pytest.fixture

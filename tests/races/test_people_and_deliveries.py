@@ -31,7 +31,7 @@ from triggers.execute import execute
 from triggers.models import Event, Run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-ROUNDS = 15
+ROUNDS = 8
 
 
 @pytest.fixture
