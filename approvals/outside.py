@@ -6,8 +6,8 @@ The token is who asks. Its tier, who must nod and who may not are the desk's to 
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
@@ -27,8 +27,8 @@ from approvals.errors import (
 )
 from approvals.models import Action, CallBack, Proposal
 from approvals.models.action import ActionQuerySet, Status
-from approvals.rules import DEFAULT, Ruling
-from approvals.settle import DENIED, lock
+from approvals.rules import Ruling
+from approvals.settle import lock
 from approvals.tiers import Tier
 from approvals.wish import Wish
 from project.lib import clock, crypto, gate
@@ -96,7 +96,7 @@ def ask(token: ApiToken, key: str, asked: Asked) -> tuple[Action, bool]:
         if before is not None:
             return before, False
         check_room(token)
-        if ruling.tier is Tier.LOW and is_over_budget(token, wish):
+        if ruling.tier is Tier.LOW and propose.is_spent(mine(token), wish):
             raise PolicyMoved  # another request of this token was faster: this one is judged again
         refuse_nagging(token, wish, now)
         action = propose.insert(None, "", wish, wish.key or "", now, ruling=ruling, token=token)
@@ -129,17 +129,7 @@ def ruling_on(token: ApiToken, wish: Wish) -> Ruling:
     slug = wish.connection.slug if wish.connection else ""
     title = wish.kind.headline(wish.typed)
     asked = policy.Asked(wish.kind.name, wish.arguments, slug, wish.key or "", title, None, token.user_id)
-    found = policy.ruling(asked)
-    if found.tier is not Tier.LOW or not is_over_budget(token, wish):
-        return found
-    raised = policy.ruling(asked, at_least=Tier.MEDIUM)
-    return replace(raised, name=propose.SPENT) if raised.name == DEFAULT else raised
-
-
-def is_over_budget(token: ApiToken, wish: Wish) -> bool:
-    hour = clock.now() - timedelta(hours=1)
-    done = mine(token).filter(kind=wish.kind.name, tier=Tier.LOW, created_at__gt=hour)
-    return done.count() >= propose.BUDGET
+    return propose.within_budget(asked, lambda: propose.is_spent(mine(token), wish))
 
 
 def hold(token: ApiToken, key: str) -> None:
@@ -164,8 +154,7 @@ def check_room(token: ApiToken) -> None:
 def refuse_nagging(token: ApiToken, wish: Wish, now: datetime) -> None:
     """A new key does not make a new wish: three times no of people within a day is a no."""
     same = mine(token).filter(kind=wish.kind.name, proposal_digest=wish.freeze()[1])
-    said_no = same.filter(status=Status.REJECTED, settled_at__gt=now - timedelta(days=1)).exclude(reason_code=DENIED)
-    if said_no.count() >= propose.ENOUGH:
+    if propose.noes_of_people(same, now) >= propose.ENOUGH:
         raise AskedEnough
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -249,18 +250,28 @@ def frozen(wish: Wish) -> dict[str, Any]:
 
 def refuse_nagging(before: QuerySet[Action], key: str, now: datetime) -> None:
     """Three times no of people within a day is a no."""
-    said_no = before.filter(status=Status.REJECTED, settled_at__gt=now - timedelta(days=1))
-    rejected = said_no.exclude(reason_code=DENIED).count()
+    rejected = noes_of_people(before, now)
     if rejected >= ENOUGH:
         raise Rejected(f"{key}: people said no {rejected} times within a day (asked_enough)")
+
+
+def noes_of_people(before: QuerySet[Action], now: datetime) -> int:
+    """How many of these people rejected within a day; what a rule denied is no word of theirs."""
+    said_no = before.filter(status=Status.REJECTED, settled_at__gt=now - timedelta(days=1))
+    return said_no.exclude(reason_code=DENIED).count()
 
 
 def ruling_on(run: Run, step: str, wish: Wish) -> Ruling:
     """What the policy says of it; beyond the hourly budget what is low waits for a person. Call it before BEGIN."""
     slug, key = wish.connection.slug if wish.connection else "", wish.key or implicit_key(run, step)
     asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.kind.headline(wish.typed), run, None)
+    return within_budget(asked, lambda: is_over_budget(run, wish))
+
+
+def within_budget(asked: policy.Asked, is_over: Callable[[], bool]) -> Ruling:
+    """What the policy says, raised to medium when it is low and `is_over` says that the hour's budget is spent."""
     found = policy.ruling(asked)
-    if found.tier is not Tier.LOW or not is_over_budget(run, wish):
+    if found.tier is not Tier.LOW or not is_over():
         return found
     raised = policy.ruling(asked, at_least=Tier.MEDIUM)
     return replace(raised, name=SPENT) if raised.name == DEFAULT else raised
@@ -276,9 +287,13 @@ def check_budget(run: Run, wish: Wish) -> None:
 
 
 def is_over_budget(run: Run, wish: Wish) -> bool:
+    return is_spent(Action.objects.filter(run__handler=run.handler), wish)
+
+
+def is_spent(own: QuerySet[Action], wish: Wish) -> bool:
+    """Has whoever asked for `own` had so many low ones of this kind within the hour that the next one waits?"""
     hour = clock.now() - timedelta(hours=1)
-    done = Action.objects.filter(kind=wish.kind.name, run__handler=run.handler, created_at__gt=hour, tier=Tier.LOW)
-    return done.count() >= BUDGET
+    return own.filter(kind=wish.kind.name, tier=Tier.LOW, created_at__gt=hour).count() >= BUDGET
 
 
 def take_back_for(kind: kinds.Kind, ruling: Ruling) -> timedelta:
