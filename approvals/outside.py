@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from approvals import decide, policy, propose, reach
 from approvals.errors import (
@@ -134,13 +134,9 @@ def ruling_on(token: ApiToken, wish: Wish) -> Ruling:
 
 def hold(token: ApiToken, key: str) -> None:
     """One request of a token after the other; of one key at a time. Raises StillRunning; NotSignedIn when it was
-    revoked meanwhile. On SQLite the transaction itself lets nobody else write."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", [gate.NUMBER + 1, f"{token.pk}/{key}"])
-            [free] = cursor.fetchone()
-        if not free:
-            raise StillRunning(retry_after=1)
+    revoked meanwhile."""
+    if not gate.is_alone(f"key {token.pk}/{key}"):
+        raise StillRunning(retry_after=1)
     live = ApiToken.objects.live().filter(pk=token.pk)
     if live.select_for_update(of=("self",), no_key=True).first() is None:
         raise NotSignedIn

@@ -5,6 +5,7 @@ It is the first lock of all (lock order: gate, source, seen, trigger, agent, run
 """
 
 import zlib
+from typing import Any
 
 from django.db import connection
 
@@ -23,12 +24,24 @@ def exclusive() -> None:
 
 def alone(name: str) -> None:
     """Wait until nobody else who says `name` is under way; whoever counts before adding must count alone."""
-    lock("SELECT pg_advisory_xact_lock(%s, %s)", NUMBER, zlib.crc32(name.encode()) - 2**31)
+    lock("SELECT pg_advisory_xact_lock(%s, %s)", NUMBER, number_of(name))
 
 
-def lock(sql: str, *numbers: int) -> None:
+def is_alone(name: str) -> bool:
+    """The same without waiting; False while somebody else who says `name` is under way."""
+    return lock("SELECT pg_try_advisory_xact_lock(%s, %s)", NUMBER, number_of(name)) is not False
+
+
+def number_of(name: str) -> int:
+    return zlib.crc32(name.encode()) - 2**31
+
+
+def lock(sql: str, *numbers: int) -> Any:
+    """What the statement answers; None on SQLite, where whoever writes is alone anyhow."""
     if not connection.in_atomic_block:
         raise RuntimeError("the gate is held by a transaction")
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(sql, numbers or [NUMBER])
+    if connection.vendor != "postgresql":
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(sql, numbers or [NUMBER])
+        return cursor.fetchone()[0]
