@@ -13,7 +13,7 @@ from django.db import transaction
 from approvals import policy
 from approvals.carriers import CARRIERS
 from approvals.errors import ApprovalProblem
-from approvals.letters import outcome_of, zone_of
+from approvals.letters import outcome_of
 from approvals.models import Action, Asking, Channel, Hours, Notice
 from approvals.models.action import Status
 from approvals.refusals import check_person
@@ -248,8 +248,7 @@ def is_group(channel: Channel) -> bool:
 
 def opening(person: User, windows: list[dict[str, object]], now: datetime) -> datetime:
     """When this person may be written to: now, or when their hours begin."""
-    zone = str(zone_of(person))
-    return next_opening([(zone, [Window.of(each) for each in windows])], now) or now
+    return next_opening([(str(person.zone), [Window.of(each) for each in windows])], now) or now
 
 
 def bring_up(asking: Asking, action: Action, now: datetime) -> None:

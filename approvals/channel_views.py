@@ -15,7 +15,7 @@ from approvals import channels, clicks, links
 from approvals.asking import still_asks
 from approvals.carriers import CARRIERS
 from approvals.errors import NotValid
-from approvals.letters import outcome_of, zone_of
+from approvals.letters import outcome_of
 from approvals.models import Channel, Connection, Hours, Notice
 from approvals.policy_forms import WindowsField
 from project.lib.crypto import Unreadable
@@ -83,7 +83,7 @@ def page(request: HttpRequest, form: ChannelForm | None = None, hours: HoursForm
     facts = {
         "form": form,
         "hours": hours,
-        "zone": zone_of(person),
+        "zone": person.zone,
         "channels": [as_shown(row) for row in own(person).order_by("pk")],
         "tab": "notifications",
     }

@@ -11,7 +11,6 @@ from django.db import transaction
 from approvals.carriers import CARRIERS, Letter
 from approvals.done import Group, done
 from approvals.errors import DeliveryError, NotValid
-from approvals.letters import zone_of
 from approvals.models import Channel, Digest, Review
 from project.lib import clock
 from project.lib.apart import each
@@ -44,7 +43,7 @@ def begin() -> None:
 
 def morning(person: User, after: datetime) -> datetime:
     """The next eight o'clock where the person is."""
-    local = after.astimezone(zone_of(person))
+    local = after.astimezone(person.zone)
     today = local.replace(hour=MORNING.hour, minute=0, second=0, microsecond=0)
     return today if today > local else today + timedelta(days=1)
 
@@ -69,7 +68,7 @@ def letter_of(groups: list[Group], digest: Digest) -> Letter:
     lines = [plain(group.words) for group in groups[:SHOWN]]
     lines += [f"and {len(groups) - SHOWN} more handlers and kinds"] if len(groups) > SHOWN else []
     lines += [f"{drawn} drawn at random wait to be looked at."] if drawn else []
-    title = f"{total} done without a nod since {digest.until.astimezone(zone_of(digest.person)):%d %B, %H:%M}"
+    title = f"{total} done without a nod since {digest.until.astimezone(digest.person.zone):%d %B, %H:%M}"
     key = f"digest-{digest.pk}-{int(digest.until.timestamp())}"
     return Letter(title, tuple(lines), f"{settings.BASE_URL}/done", key=key)
 

@@ -2,7 +2,6 @@
 
 import json
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings
 
@@ -82,11 +81,4 @@ def outcome_of(asking: Asking, action: Action) -> str:
 
 
 def local(moment: datetime, reader: User) -> datetime:
-    return moment.astimezone(zone_of(reader))
-
-
-def zone_of(person: User) -> ZoneInfo:
-    try:
-        return ZoneInfo(person.time_zone or settings.TIME_ZONE)
-    except (ZoneInfoNotFoundError, ValueError):
-        return ZoneInfo(settings.TIME_ZONE)
+    return moment.astimezone(reader.zone)

@@ -1,11 +1,9 @@
 """What holds for every page: who may see it, in which zone times are said, and what a browser may load."""
 
-import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
 from csp.middleware import CSPMiddleware, PolicyParts
-from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -61,11 +59,8 @@ class Zone:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        name = getattr(request.user, "time_zone", "") or settings.TIME_ZONE
-        try:
-            timezone.activate(zoneinfo.ZoneInfo(name))
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError):
-            timezone.activate(zoneinfo.ZoneInfo(settings.TIME_ZONE))
+        if request.user.is_authenticated:
+            timezone.activate(request.user.zone)
         try:
             return self.get_response(request)
         finally:

@@ -6,7 +6,9 @@ import secrets
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import CheckConstraint, Q
@@ -40,6 +42,14 @@ class User(AbstractUser):
     def change(self, **fields: Any) -> None:
         """Write these fields and no others: what another page wrote meanwhile stays."""
         User.objects.filter(pk=self.pk).update(**fields)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """Where this person reads clocks; the desk's own zone when none is set, or one that is gone."""
+        try:
+            return ZoneInfo(self.time_zone or settings.TIME_ZONE)
+        except (ZoneInfoNotFoundError, ValueError):
+            return ZoneInfo(settings.TIME_ZONE)
 
     @property
     def enrolled(self) -> "Authenticator | None":

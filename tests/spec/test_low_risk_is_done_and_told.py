@@ -254,7 +254,7 @@ class TestTheDigest:
         ben.time_zone = "Asia/Shanghai"
         ben.save()
         self.reach(ben)
-        assert Digest.objects.get().next_at.astimezone(digests.zone_of(ben)).hour == 8
+        assert Digest.objects.get().next_at.astimezone(ben.zone).hour == 8
 
     def test_what_does_not_go_out_is_told_later(self, shop, box, ben, later):
         self.reach(ben)
