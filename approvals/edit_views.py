@@ -18,9 +18,10 @@ from approvals.decide import Said
 from approvals.editing import drafted
 from approvals.errors import ApprovalProblem, Changed, NotValid, ReasonRequired, StepUpRequired
 from approvals.models import Action
-from approvals.views import card_for, number, one, onwards
+from approvals.views import card_for, one, onwards
 from approvals.wording import said
 from project.lib import clock
+from project.lib.text import number
 from project.people import doors
 from project.people.doors import who
 

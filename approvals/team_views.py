@@ -12,8 +12,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from approvals import teams
-from approvals.views import number
 from project.lib.problem import Problem
+from project.lib.text import number
 from project.people import doors, roles
 from project.people.doors import needs, who
 from project.people.models import User

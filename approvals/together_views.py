@@ -12,10 +12,9 @@ from approvals.errors import NotValid
 from approvals.looking import looked_for
 from approvals.models import Action
 from approvals.together import MOST, Seen, decide_together, fits
-from approvals.views import number
 from approvals.wording import said
 from project.lib import clock
-from project.lib.text import made_storable
+from project.lib.text import made_storable, number
 from project.people.doors import who
 
 LOOKED_AT = 100  # of those that wait, the soonest first

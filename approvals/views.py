@@ -21,7 +21,7 @@ from approvals.models import Action, PracticeItem
 from approvals.together import groups
 from approvals.wording import said
 from project.lib import clock
-from project.lib.text import made_storable
+from project.lib.text import made_storable, number
 from project.people import doors
 from project.people.doors import who
 
@@ -151,11 +151,6 @@ def answered(request: HttpRequest, action: Action) -> Any:
     """What was typed into the form of a question; None for everything else. Raises NotValid naming the field."""
     form = card_for(request, action, clock.now()).answer_form
     return read_answer(form) if form else None
-
-
-def number(text: str) -> int:
-    """A revision or an action's number as the form or the address carried it; what is none matches none."""
-    return int(text) if text.isdecimal() and len(text) < 19 else 0
 
 
 def where(request: HttpRequest, pk: int) -> str:

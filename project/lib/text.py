@@ -1,4 +1,4 @@
-"""Texts: what every database can hold, and times in words for sentences."""
+"""Texts: what every database can hold, numbers of rows in them, and times in words for sentences."""
 
 import re
 from collections.abc import Callable
@@ -28,6 +28,11 @@ def reason_of(text: str, refusal: Callable[..., Exception], *, field: str = "rea
     if not is_storable(text):
         raise refusal(f"The {field} holds a character that cannot be stored.", field=field)
     return text
+
+
+def number(text: str) -> int:
+    """The number of a row or a revision as a form or an address carried it; 0, which is none's, for anything else."""
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
 
 
 def span(seconds: float) -> str:
