@@ -19,7 +19,7 @@ from approvals.models.action import ActionQuerySet, Status
 from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record, spread
 from approvals.rules import Ruling
 from approvals.settle import bury, lock, settle, show
-from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, obstacle, opens_at, thaw
+from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, obstacle, opens_at, thaws_at
 from project.lib import clock, gate, logs, spans
 from project.lib.apart import each
 from project.lib.crypto import Unreadable
@@ -121,7 +121,7 @@ def take_next_key(action: Action) -> None:
 def stand_aside(action: Action, now: datetime, why: Obstacle, ruling: Ruling, found: Met | None) -> None:
     """What may not start: asked again, left for later, or left to a person."""
     if why in (Obstacle.SHUT, Obstacle.FROZEN):
-        thawed = thaw(action, now)
+        thawed = thaws_at(action, now)
         opens = opens_at(ruling, thawed)
         latest = max(action.execute_by or opens, opens + EXECUTE_WITHIN)
         frozen_until = thawed if thawed > now else None

@@ -33,6 +33,13 @@ class Obstacle(StrEnum):
     STRICTER = "the policy has become stricter"
 
 
+REASONS = {  # by which people are asked again
+    Obstacle.CHANGED: "changed_after_approval",
+    Obstacle.MOVED: "target_moved",
+    Obstacle.STRICTER: "policy_stricter",
+}
+
+
 def obstacle(action: Action, now: datetime, ruling: Ruling, found: Met | None) -> Obstacle | None:
     """What is in the way, or None. `found` is what its target is now; None: nobody could look."""
     if action.execute_by is None or action.execute_by <= now:
@@ -52,7 +59,7 @@ def obstacle(action: Action, now: datetime, ruling: Ruling, found: Met | None) -
             return Obstacle.MOVED
     if next_opening(ruling.windows, now) != now:
         return Obstacle.SHUT
-    return Obstacle.FROZEN if thaw(action, now) > now else None
+    return Obstacle.FROZEN if thaws_at(action, now) > now else None
 
 
 def is_busy(action: Action, now: datetime) -> bool:
@@ -103,21 +110,14 @@ def is_stricter(action: Action, ruling: Ruling) -> bool:
     return ruling.tier.waits and policy.counted(action, ruling).given < ruling.needed
 
 
-def thaw(action: Action, at: datetime) -> datetime:
+def thaws_at(action: Action, at: datetime) -> datetime:
     """The first moment from `at` on in which no freeze of the calendar holds it back."""
-    return Freeze.objects.all().thaw(action.kind, action.tier, at)
+    return Freeze.objects.all().thaws_at(action.kind, action.tier, at)
 
 
 def opens_at(ruling: Ruling, now: datetime) -> datetime:
     """When its change window opens; looked at again tomorrow when it does not within two weeks."""
     return next_opening(ruling.windows, now) or now + LOOK_AGAIN
-
-
-REASONS = {
-    Obstacle.CHANGED: "changed_after_approval",
-    Obstacle.MOVED: "target_moved",
-    Obstacle.STRICTER: "policy_stricter",
-}
 
 
 def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Ruling, found: Met | None) -> None:

@@ -17,7 +17,7 @@ class FreezeQuerySet(models.QuerySet["Freeze"]):
         """In force now, or to come."""
         return self.kept().filter(ends_at__gt=now)
 
-    def thaw(self, kind: str, tier: str, at: datetime) -> datetime:
+    def thaws_at(self, kind: str, tier: str, at: datetime) -> datetime:
         """The first moment from `at` on in which none of them holds such an action back; `at` itself without one."""
         for each in self.ahead(at).order_by("starts_at"):
             at = each.ends_at if each.is_on(at) and each.means(kind, tier) else at
