@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
-from project.lib import clock, qr
+from project.lib import qr
 from project.lib.crypto import Unreadable
 from project.people import doors
 from project.people.doors import who
@@ -116,8 +116,7 @@ def confirm(request: HttpRequest, user: User) -> HttpResponse:
     if app is None:
         return redirect("authenticator")
     with transaction.atomic():
-        if form.is_valid() and app.take(form.cleaned_data["code"].replace(" ", "")):
-            Authenticator.objects.filter(pk=app.pk).update(confirmed_at=clock.now())
+        if form.is_valid() and app.confirm(form.cleaned_data["code"]):
             Audit.write("enrol an authenticator", user, by=user)
             return shown(request, fresh_codes=app.new_recovery_codes(), status=201)
     if form.is_valid():

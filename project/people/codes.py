@@ -19,7 +19,7 @@ class CodeBackend(BaseBackend):
         if app is None:
             return None
         with suppress(Unreadable):  # FIELD_KEY was lost; a recovery code needs none
-            if app.take(code.replace(" ", "")):
+            if app.take(code):
                 return user
         return user if app.use_recovery_code(code) else None
 

@@ -165,7 +165,10 @@ class Authenticator(models.Model):
         )
 
     def take(self, code: str) -> bool:
-        """Whether it is a code of now, of which nobody else, also at the same moment, has taken this or a later one."""
+        """Whether it is a code of now, of which nobody else, also at the same moment, has taken this or a later one.
+
+        Spaces do not matter: apps show it in two halves."""
+        code = code.replace(" ", "")
         if not (code.isascii() and code.isdigit() and len(code) == 6):
             return False
         app = TOTP(base64.b32decode(self.key))
@@ -173,6 +176,10 @@ class Authenticator(models.Model):
         if not app.verify(int(code), tolerance=CLOCKS_DIFFER, min_t=self.used_step + 1):
             return False
         return bool(Authenticator.objects.filter(pk=self.pk, used_step__lt=app.t()).update(used_step=app.t()))
+
+    def confirm(self, code: str) -> bool:
+        """Whether it is a code of now, so that the app counts from here on."""
+        return self.take(code) and bool(Authenticator.objects.filter(pk=self.pk).update(confirmed_at=clock.now()))
 
     def new_recovery_codes(self) -> list[str]:
         """In place of all older ones; they are stored hashed and never shown again."""
