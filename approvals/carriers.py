@@ -14,10 +14,8 @@ from typing import Any
 
 from approvals.connectors import chat, mail, notify
 from approvals.connectors.answers import object_of
-from approvals.errors import NotSent, NotValid, Refused
+from approvals.errors import NotValid
 from approvals.kinds import Far
-from project.lib import smtp
-from project.lib.egress import Forbidden, NoAnswer, Unreachable
 
 Ref = dict[str, Any]  # how the far side calls a message; empty: it does not say
 
@@ -76,19 +74,9 @@ def mail_address(text: str) -> str:
 
 
 def send_mail(far: Far, address: str, letter: Letter) -> Ref:
-    sender = mail.sender_of(far)
     wanted = mail.Mail(to=[address], subject=letter.title[:500], body="\n".join([*letter.lines, "", letter.link]))
-    try:
-        message = mail.composed(wanted, mail.bare(sender), letter.key)
-        if letter.follows and (first := letter.follows.get("message_id")):
-            message["In-Reply-To"] = message["References"] = str(first)
-        smtp.send(mail.server_of(far), message, mail.in_ascii(sender), [mail.in_ascii(address)], far.timeout)
-    except (Unreachable, NoAnswer) as error:
-        raise NotSent(str(error)) from None
-    except smtp.Declined as error:
-        raise (NotSent if error.later else Refused)(str(error)) from None
-    except (Forbidden, ValueError) as error:
-        raise Refused(f"the mail cannot be sent: {error}") from None
+    first = (letter.follows or {}).get("message_id")
+    message, _ = mail.send(far, wanted, letter.key, follows=str(first or ""))
     return {"message_id": message["Message-ID"]}
 
 

@@ -82,12 +82,22 @@ def shown(address: str) -> str:
 
 
 def deliver(far: Far, mail: Mail, key: str) -> Result:
+    message, words = send(far, mail, key)
+    return {"message_id": message["Message-ID"], "recipients": len(mail.everybody), "answer": words}
+
+
+def send(far: Far, mail: Mail, key: str, *, follows: str = "") -> tuple[EmailMessage, str]:
+    """What went out, and what the server said; with `follows`, the id of another mail, as a reply to it.
+
+    Raises NotSent, Refused or OutcomeUnknown."""
     sender = sender_of(far)
     try:
         message = composed(mail, bare(sender), key)
         recipients = [in_ascii(each) for each in mail.everybody]
     except ValueError as error:  # UnicodeError is one
         raise Refused(f"the mail cannot be written: {error}") from None
+    if follows:
+        message["In-Reply-To"] = message["References"] = follows
     try:
         words = smtp.send(server_of(far), message, in_ascii(sender), recipients, far.timeout)
     except (Unreachable, smtp.Declined) as error:
@@ -97,7 +107,7 @@ def deliver(far: Far, mail: Mail, key: str) -> Result:
         raise Refused(str(error)) from None
     except NoAnswer as error:
         raise OutcomeUnknown(str(error)) from None
-    return {"message_id": message["Message-ID"], "recipients": len(recipients), "answer": words}
+    return message, words
 
 
 def composed(mail: Mail, sender: str, key: str) -> EmailMessage:
@@ -122,8 +132,13 @@ def message_id(key: str, sender: str) -> str:
 
 
 def sender_of(far: Far) -> str:
-    """The address mails come from: the connection's, or EMAIL_FROM for the one that EMAIL_URL makes."""
-    return settings.EMAIL_FROM if far.config.get("from") == "EMAIL_URL" else str(far.config.get("sender") or "")
+    """The address mails come from: the connection's, or EMAIL_FROM for the desk's own."""
+    return settings.EMAIL_FROM if is_the_desks(far) else str(far.config.get("sender") or "")
+
+
+def is_the_desks(far: Far) -> bool:
+    """Is it the connection that EMAIL_URL makes? Its row holds no server: the environment does."""
+    return far.config.get("from") == "EMAIL_URL"
 
 
 def security_of(config: Mapping[str, Any]) -> Any:
@@ -140,7 +155,7 @@ def port_of(config: Mapping[str, Any]) -> int:
 
 
 def server_of(far: Far) -> smtp.Server:
-    if far.config.get("from") == "EMAIL_URL":
+    if is_the_desks(far):
         return smtp.server_at(settings.EMAIL_URL)
     security = security_of(far.config)
     if not far.config.get("host"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 BUILT_IN = "default"  # the slug of the connection that NOTIFY_URLS makes
-POST = "desk-mail"  # and of the one that EMAIL_URL makes
+BUILT_IN_MAIL = "desk-mail"  # and of the one that EMAIL_URL makes
 
 
 def no_connection(system: str) -> str:
@@ -58,7 +58,7 @@ class ConnectionQuerySet(models.QuerySet["Connection"]):
         """The row that stands for EMAIL_URL, when there is one; server and password stay in the environment."""
         if settings.EMAIL_URL and settings.EMAIL_FROM:
             given = {"system": "smtp", "name": "EMAIL_URL", "config": {"from": "EMAIL_URL"}}
-            self.get_or_create(slug=POST, defaults=given)
+            self.get_or_create(slug=BUILT_IN_MAIL, defaults=given)
 
 
 class Connection(models.Model):
