@@ -49,14 +49,3 @@ class Review(models.Model):
 
     def __str__(self) -> str:
         return f"review of A-{self.action_id}"
-
-
-class Digest(models.Model):
-    """Up to when a person was told what was done without a nod."""
-
-    person = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
-    until = models.DateTimeField()
-    next_at = models.DateTimeField(db_index=True)  # of the next message
-
-    def __str__(self) -> str:
-        return f"digest of {self.person}"
