@@ -11,11 +11,11 @@ from django.db import transaction
 
 from approvals.backtest import Backtest, compare
 from approvals.errors import NeedsSecondAdmin, NotValid, PolicyMoved
+from approvals.lockouts import lockouts
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
 from approvals.models.policy import ASKED
 from approvals.policy import again_when_moved
 from approvals.rules import ALLOW, CONDITION, DENY, EFFECTS, REQUIRE, read_rules, rule_of
-from approvals.teams import warnings
 from approvals.tiers import Tier
 from approvals.windows import checked_windows
 from approvals.wish import LONGEST
@@ -81,7 +81,7 @@ def amended(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Amend
     own = () if verb == "archive" else (rule_of({"slug": slug, "version": version, **fields}),)
     after = tuple(sorted([*others, *own], key=lambda rule: (rule.order, rule.slug)))
     found = compare(before, after)
-    loosens, warns = tuple(loosened(row, fields, found)), tuple(warnings(fields))
+    loosens, warns = tuple(loosened(row, fields, found)), tuple(lockouts(fields))
     return Amendment(verb, slug, fields, row.version if row else 0, number, found, loosens, warns)
 
 

@@ -1,21 +1,16 @@
 """Roles and teams: who holds them, who may change that, and what must not happen to them."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 
 from approvals.errors import InUse, NotValid
 from approvals.models import Action, PolicyRule
-from approvals.rules import DENY, REQUIRE
-from approvals.tiers import Tier
 from project.lib.live import changed
 from project.people import roles
 from project.people.models import User
 from triggers.models import Audit
-
-if TYPE_CHECKING:
-    from typing import Any
 
 LONGEST_NAME = 64
 
@@ -87,7 +82,7 @@ def check_unused(group: Group) -> None:
         raise InUse(f"A-{waiting} waits for it.")
 
 
-def names(groups: "list[dict[str, Any]]", group: Group) -> bool:
+def names(groups: list[dict[str, Any]], group: Group) -> bool:
     return any(group.name in one["reviewers"] for one in groups)
 
 
@@ -100,23 +95,3 @@ def named_by(group: Group) -> list[str]:
 def admins() -> list[User]:
     """Who may change roles and teams."""
     return list(User.objects.filter(is_active=True, groups__name=roles.ADMIN).order_by("username"))
-
-
-def warnings(fields: "dict[str, Any]") -> list[str]:
-    """What an admin should know before he saves a rule: whom it locks out, in sentences."""
-    said = []
-    if fields and fields["effect"] == REQUIRE:
-        wanted = fields["reviewers"] or [roles.REVIEWER]
-        able = User.objects.filter(is_active=True, groups__name__in=wanted).distinct().count()
-        needed, people = max(1, fields["quorum"]), " or ".join(wanted)
-        if able < needed:
-            said.append(f"It needs {needed} of {people} and there {is_many(able)}: nobody could approve what it means.")
-        elif able == needed and (fields["four_eyes"] or fields["tier"] == Tier.HIGH):
-            said.append(f"There {is_many(able)} in {people}: what one of them asked for, nobody could approve.")
-    if fields and (fields["effect"] == DENY or fields["tier"] == Tier.HIGH) and len(admins()) == 1:
-        said.append("There is one admin. To change this rule later a second one must confirm: make one first.")
-    return said
-
-
-def is_many(count: int) -> str:
-    return f"is only {count}" if count == 1 else f"are only {count}"
