@@ -1,5 +1,6 @@
 """`/settings/notifications`: how the desk reaches one, and when. And where a link of such a message leads."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -17,6 +18,7 @@ from approvals.carriers import CARRIERS
 from approvals.errors import NotValid
 from approvals.letters import outcome_of
 from approvals.models import Channel, Connection, Hours, Notice
+from approvals.models.channel import ChannelQuerySet
 from approvals.policy_forms import WindowsField
 from project.lib.crypto import Unreadable
 from project.people.doors import who
@@ -91,7 +93,7 @@ def page(request: HttpRequest, form: ChannelForm | None = None, hours: HoursForm
     return render(request, "approvals/notifications.html", facts, status=status)
 
 
-def own(person: User) -> Any:
+def own(person: User) -> ChannelQuerySet:
     return Channel.objects.kept().filter(person=person).select_related("connection", "person")
 
 
@@ -131,7 +133,7 @@ def hours_save(request: HttpRequest) -> HttpResponse:
     return told(request, "Your hours are saved.", channels.set_hours, who(request), form.cleaned_data["windows"])
 
 
-def told(request: HttpRequest, words: str, door: Any, *given: Any) -> HttpResponse:
+def told(request: HttpRequest, words: str, door: Callable[..., None], *given: Any) -> HttpResponse:
     """Call a door, and say on the page how it went."""
     try:
         door(*given)

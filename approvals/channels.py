@@ -1,8 +1,9 @@
 """A person's channels: set up, shown to reach them by a code, tried out, removed."""
 
 import secrets
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -17,6 +18,7 @@ from project.lib.crypto import Unreadable
 from project.people.models import User
 from triggers.models import Audit
 
+T = TypeVar("T")
 GOOD_FOR = timedelta(minutes=10)
 PAUSE = timedelta(seconds=30)  # between two codes
 MOST_MISSES = 5
@@ -125,8 +127,8 @@ def carry(channel: Channel, letter: Letter) -> None:
     over(lambda: carrier.send(channel.connection.far(TIMEOUT), channel.address, letter))
 
 
-def over(call: Any) -> Any:
-    """What a far side said; its no, or its silence, in words for the page."""
+def over(call: Callable[[], T]) -> T:
+    """What a far side said; its no, or its silence, in words for the page. Raises NotValid."""
     try:
         return call()
     except (DeliveryError, Unreadable) as error:

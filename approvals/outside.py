@@ -42,7 +42,7 @@ ROOM_LATER = 60  # seconds after which a token that has too many waiting may ask
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Wanted:
     """What the body of a request says. None of it is believed: it is shown to people as what the program says."""
 
     kind: str
@@ -78,21 +78,21 @@ class Asked:
 
 
 @policy.again_when_moved
-def ask(token: ApiToken, key: str, asked: Asked) -> tuple[Action, bool]:
+def ask(token: ApiToken, key: str, wanted: Wanted) -> tuple[Action, bool]:
     """The action that stands for this request, and whether it is new: under one key a token asks once.
 
     Raises KeyReused, StillRunning, TooManyWaiting, AskedEnough, NotValid, CannotLook."""
-    before = stands_for(token, key, asked, clock.now())
+    before = stands_for(token, key, wanted, clock.now())
     if before is not None:
         return before, False
-    wish = asked.wish(action_key(token, key))
+    wish = wanted.wish(action_key(token, key))
     ruling = ruling_on(token, wish)
     with transaction.atomic():
         gate.shared()
         hold(token, key)
         now = clock.now()
         policy.check_current(ruling)
-        before = stands_for(token, key, asked, now)
+        before = stands_for(token, key, wanted, now)
         if before is not None:
             return before, False
         check_room(token)
@@ -100,20 +100,20 @@ def ask(token: ApiToken, key: str, asked: Asked) -> tuple[Action, bool]:
             raise PolicyMoved  # another request of this token was faster: this one is judged again
         refuse_nagging(token, wish, now)
         action = propose.insert(None, "", wish, wish.key or "", now, ruling=ruling, token=token)
-        Proposal.objects.create(action=action, key=key, body_digest=asked.digest)
-        if asked.callback_url:
-            CallBack.objects.create(action=action, sealed_url=crypto.seal(asked.callback_url), due_at=now)
+        Proposal.objects.create(action=action, key=key, body_digest=wanted.digest)
+        if wanted.callback_url:
+            CallBack.objects.create(action=action, sealed_url=crypto.seal(wanted.callback_url), due_at=now)
         if action.status == Status.APPROVED:
             decide.ring_on_commit(action.pk)
     return action, True
 
 
-def stands_for(token: ApiToken, key: str, asked: Asked, now: datetime) -> Action | None:
+def stands_for(token: ApiToken, key: str, wanted: Wanted, now: datetime) -> Action | None:
     """What was asked for under this key within a day, or has not ended yet. Raises KeyReused."""
     known = Proposal.objects.all().under(token, key).remembered(now).order_by("-pk").first()
     if known is None:
         return None
-    if known.body_digest != asked.digest:
+    if known.body_digest != wanted.digest:
         raise KeyReused(action=known.action_id)
     return Action.objects.for_pages().get(pk=known.action_id)
 

@@ -45,7 +45,7 @@ def ask_for_action(request: HttpRequest, body: ProposalIn, idempotency_key: Key)
     who.need("propose")
     if who.token is None:
         raise Forbidden("A program asks with its token; people let handlers ask.")
-    action, is_new = outside.ask(who.token, idempotency_key, outside.Asked(**body.dict()))
+    action, is_new = outside.ask(who.token, idempotency_key, outside.Wanted(**body.dict()))
     shown = schemas.ActionOut.of(action, reviewers=list(policy.ruling_of(action).reviewers), arguments=True)
     secret = secret_of(who.token) if body.callback_url else None
     return Status(201 if is_new else 200, {**shown, "callback_secret": secret})

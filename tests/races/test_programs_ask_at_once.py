@@ -8,7 +8,7 @@ import pytest
 from approvals import outside
 from approvals.errors import StillRunning, TooManyWaiting
 from approvals.models import Action
-from approvals.outside import Asked
+from approvals.outside import Wanted
 from project.people.models import ApiToken
 from tests import builders
 from tests.nodding import serving
@@ -22,7 +22,7 @@ def token() -> ApiToken:
 
 
 def asking(robot: ApiToken, key: str, cups: int = 1) -> Callable[[], Any]:
-    return lambda: outside.ask(robot, key, Asked("shop.order", {"item": "tea", "cups": cups}))
+    return lambda: outside.ask(robot, key, Wanted("shop.order", {"item": "tea", "cups": cups}))
 
 
 def test_two_requests_with_one_key_are_one_action() -> None:
