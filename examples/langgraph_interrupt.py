@@ -12,7 +12,7 @@ thread: the checkpointer knows where the graph stood, the desk knows what people
 import os
 
 from langgraph.types import Command
-from nightdesk import Cancelled, Desk, Expired, Failed, Rejected
+from nightdesk import Cancelled, Desk, Expired, Failed, Rejected, revealed
 
 
 def decided(desk: Desk, thread: str, interrupt) -> dict:
@@ -22,7 +22,8 @@ def decided(desk: Desk, thread: str, interrupt) -> dict:
         done = desk.act(**wish, key=f"{thread}-{interrupt.id}")
     except (Rejected, Expired, Cancelled, Failed) as no:
         return {"approved": False, "why": str(no)}
-    return {"approved": True, "arguments": done.arguments, "result": done.result}
+    arguments = revealed(done.arguments, wish["arguments"])  # your own credentials, which the desk shows to nobody
+    return {"approved": True, "arguments": arguments, "result": done.result}
 
 
 def run(graph, thread: str, given: dict | None, desk: Desk | None = None) -> dict:

@@ -15,7 +15,7 @@ import json
 import os
 import sys
 
-from nightdesk import Desk, NightdeskError, Rejected
+from nightdesk import Desk, NightdeskError, Rejected, revealed
 
 WITHIN = 3500  # seconds; a little less than the timeout above
 
@@ -34,7 +34,8 @@ def judged(desk: Desk, call: dict) -> tuple[str, str]:
     except Rejected as no:
         return "deny", str(no)
     if done["revision"] > 1:
-        return "deny", f"A reviewer would rather have you call it with {json.dumps(done.arguments)}. Ask for that."
+        better = json.dumps(revealed(done.arguments, arguments))
+        return "deny", f"A reviewer would rather have you call it with {better}. Ask for that."
     return "allow", f"A-{done.id} was approved. {done.why}".strip()
 
 

@@ -13,17 +13,18 @@ answers that people have given.
 
 import os
 
-from nightdesk import Cancelled, Desk, Expired, Failed, Rejected
+from nightdesk import Cancelled, Desk, Expired, Failed, Rejected, revealed
 from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 
 
 def decided(desk: Desk, job: str, call):
     """The nod for one call, with the arguments as a reviewer left them; or why not, in words for the model."""
+    given = call.args_as_dict()
     try:
-        done = desk.act(f"external.{call.tool_name}", call.args_as_dict(), key=f"{job}-{call.tool_call_id}")
+        done = desk.act(f"external.{call.tool_name}", given, key=f"{job}-{call.tool_call_id}")
     except (Rejected, Expired, Cancelled, Failed) as no:
         return ToolDenied(str(no))
-    return ToolApproved(override_args=done.arguments)
+    return ToolApproved(override_args=revealed(done.arguments, given))  # with the credentials nobody sees
 
 
 def run(agent, prompt: str, *, job: str, desk: Desk | None = None, **more):

@@ -190,6 +190,9 @@ def test_a_function_is_not_called_without_a_nod(desk: Desk, ben: User) -> None:
 # The examples, with small stand-ins for the libraries that are not here
 
 
+DELETE = {"path": "a.txt", "token": "s3cret"}  # a tool is called with the credential itself, not with what people see
+
+
 @pytest.fixture
 def copy(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """`copy("openai_agents.py", agents={"Runner": …})`: the example beside a copy of the client."""
@@ -209,7 +212,7 @@ def copy(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
 
 def test_a_langgraph_interrupt_is_resumed_by_the_nod(desk: Desk, ben: User, copy: Any) -> None:
     example = copy("langgraph_interrupt.py", langgraph__types={"Command": SimpleNamespace})
-    wish = SimpleNamespace(id="i1", value={"kind": "shop.order", "arguments": TEA})
+    wish = SimpleNamespace(id="i1", value={"kind": "external.delete", "arguments": DELETE})
 
     class Graph:
         def invoke(self, step: Any, config: Any) -> Any:
@@ -221,14 +224,14 @@ def test_a_langgraph_interrupt_is_resumed_by_the_nod(desk: Desk, ben: User, copy
 
     with Meanwhile(ben):
         said = example["run"](Graph(), "t1", {"begin": 1}, desk)["said"]
-    assert (said["approved"], said["result"]["cups"], said["arguments"]) == (True, 2, TEA)
+    assert (said["approved"], said["result"], said["arguments"]) == (True, {"granted": True}, DELETE)
     assert example["run"](Graph(), "t1", None, desk)["said"] == said, "after a crash the thread goes on"
     assert Action.objects.count() == 1
 
 
 def test_deferred_tools_get_the_nod_or_the_reason_why_not(desk: Desk, ben: User, copy: Any) -> None:
     class Requests:
-        approvals = [SimpleNamespace(tool_name="delete", tool_call_id="c1", args_as_dict=lambda: {"path": "a.txt"})]
+        approvals = [SimpleNamespace(tool_name="delete", tool_call_id="c1", args_as_dict=lambda: DELETE)]
 
     library = {
         "DeferredToolRequests": Requests,
@@ -244,7 +247,7 @@ def test_deferred_tools_get_the_nod_or_the_reason_why_not(desk: Desk, ben: User,
             return SimpleNamespace(output=output, all_messages=list)
 
     with Meanwhile(ben):
-        assert example["run"](Agent(), "tidy", job="j1", desk=desk).override_args == {"path": "a.txt"}
+        assert example["run"](Agent(), "tidy", job="j1", desk=desk).override_args == DELETE
     with Meanwhile(ben, "reject"):
         assert "ben: I have looked" in example["run"](Agent(), "tidy", job="j2", desk=desk).message
 
