@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from approvals import policy
-from approvals.editing import Judged, edit, edited_before, judged
+from approvals.editing import Judged, changes_nothing, edit, edited_before, judged
 from approvals.errors import (
     AlreadyDecided,
     AlreadySaid,
@@ -23,6 +23,7 @@ from approvals.errors import (
 from approvals.models import Act, Action, Decision
 from approvals.models.action import Status
 from approvals.refusals import (
+    VERDICTS,
     check_person,
     check_row,
     check_words,
@@ -35,6 +36,7 @@ from approvals.tiers import Tier
 from project.lib import clock, gate, spans
 from project.lib.failpoints import failpoint
 from project.lib.prepared import Select
+from project.lib.text import is_storable
 from project.people import roles
 from project.people.models import User
 from triggers import bells
@@ -166,8 +168,10 @@ def adjusted(held: Action, word: Word, ruling: Ruling, now: datetime) -> Approva
     if not held.is_intact:  # the stored text was changed behind our back
         refreeze(held)
         return Changed(digest=held.digest, revision=held.revision)
-    if word.verdict != "approve" or word.arguments is not None or held.expires_at <= now:
-        return None  # an edit is judged by what it makes
+    if word.verdict != "approve" or held.expires_at <= now:
+        return None
+    if word.arguments is not None and not changes_nothing(held, word.arguments):
+        return None  # an edit is judged by what it makes; one that makes nothing is a plain yes
     if ruling.denied_by:
         forbid(held, ruling.denied_by, now, **policy.written(ruling))
         return AlreadyDecided(**how_it_ended(held))
@@ -194,6 +198,8 @@ def said_before(action: Action, word: Word) -> Decision | None:
     """The same words about the same bytes and the revision that still stands: a second click, a retried request.
 
     Raises AlreadySaid for another answer than the first."""
+    if word.verdict not in VERDICTS or not is_storable(word.digest):
+        return None  # nobody can have said that
     if word.arguments is not None and word.verdict == "approve":
         return edited_before(action, word.by, word.digest, word.revision, word.arguments)
     if word.revision != action.revision:
@@ -215,6 +221,8 @@ def count(action: Action, now: datetime, ruling: Ruling, by: User) -> None:
         return
     chain = [*action.requester_chain, *policy.chain_added(action, ruling)]
     wanted = {**policy.written(ruling), "requester_chain": chain, "given": policy.counted(action, ruling).given}
+    if ruling.tier.rank > Tier(action.tier).rank:  # only a no comes so far: the next yes is asked for more first
+        wanted = {"given": wanted["given"]}
     if wanted["given"] < ruling.needed:
         Action.objects.filter(pk=action.pk).update(**wanted)
         action.refresh_from_db()

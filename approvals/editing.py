@@ -124,6 +124,13 @@ def edit(
     return decision
 
 
+def changes_nothing(action: Action, arguments: dict[str, Any]) -> bool:
+    """Are these the arguments as they stand?"""
+    with suppress(NotValid):
+        return same(drafted(action, arguments).arguments, action.arguments)
+    return False
+
+
 def edited_before(action: Action, by: "User", digest: str, revision: int, arguments: dict[str, Any]) -> Decision | None:
     """What the same person said with the same edit of the same revision: a second click, a retried request."""
     if action.revision != revision + 1:

@@ -56,11 +56,23 @@ def test_a_no_needs_a_reason(action, ben):
 
 
 @pytest.mark.parametrize(
-    "given", [{"reason": "x" * 2001}, {"reason": "nul \x00"}, {"reason": "half \ud800"}, {"verdict": "maybe"}]
+    "given",
+    [
+        {"reason": "x" * 2001},
+        {"reason": "nul \x00"},
+        {"reason": "half \ud800"},
+        {"verdict": "maybe"},
+        {"verdict": "\x00"},
+    ],
 )
 def test_what_makes_no_sense_is_refused(action, ben, given):
     with pytest.raises(NotValid):
         say(action, ben, **given)
+
+
+def test_a_digest_that_no_database_holds_is_another_one(action, ben):
+    with pytest.raises(Changed):
+        say(action, ben, digest="sha256:\x00")
 
 
 def test_after_its_time_a_verdict_changes_nothing(action, ben, later):

@@ -345,6 +345,26 @@ class TestWhenThePolicyChangesMeanwhile:
         now = now_of(action)
         assert (now.tier, now.revision, now.status) == ("high", 2, "awaiting")
 
+    def test_the_same_arguments_sent_along_with_a_yes_are_no_way_around_that(self, shop, ann, ben):
+        action, _, _ = order(ann)
+        seen = now_of(action)
+        rule("high", "true", tier="high")
+        with pytest.raises(Changed):
+            say(action, ben, arguments=seen.arguments)
+        now = now_of(action)
+        assert (now.tier, now.revision, now.status, now.decisions.count()) == ("high", 2, "awaiting", 0)
+
+    def test_a_no_that_needs_company_lets_no_yes_from_before_count_on_high(self, shop, ann, ben, owner):
+        rule("two", "true", quorum=2, rejections=2)
+        action, _, _ = order(ann)
+        say(action, ben)
+        rule("high", "true", tier="high", rejections=2)
+        assert say(action, owner, "reject").status == "awaiting"
+        with pytest.raises(Changed):
+            say(action, person("cem", "reviewer"), reason="read it", stepped_up=True)
+        now = now_of(action)
+        assert (now.tier, now.revision, now.given) == ("high", 2, 0)
+
     def test_low_that_became_medium_before_its_start_asks(self, ann):
         builders.connection("shop", practice=False)
         with serving("low") as shop:
