@@ -22,7 +22,8 @@ T = TypeVar("T")
 GOOD_FOR = timedelta(minutes=10)
 PAUSE = timedelta(seconds=30)  # between two codes
 MOST_MISSES = 5
-MOST_CHANNELS = 10
+MOST_CHANNELS = 10  # of a person; and as many new ones an hour, since each writes to an address nobody has shown
+HOUR = timedelta(hours=1)
 TIMEOUT = timedelta(seconds=10)
 HERE = "/settings/notifications"
 
@@ -41,10 +42,13 @@ def add(person: User, connection: Connection, address: str) -> Channel:
         rows = Channel.objects.kept().filter(person=person)
         channel = rows.filter(connection=connection, address=kept).first()
         if channel is None:
+            now = clock.now()
             if rows.count() >= MOST_CHANNELS:
                 raise NotValid(f"At most {MOST_CHANNELS} channels a person.", field="address")
+            if Channel.objects.filter(person=person, created_at__gt=now - HOUR).count() >= MOST_CHANNELS:
+                raise NotValid(f"At most {MOST_CHANNELS} new channels an hour.", field="address")
             given = {"person": person, "connection": connection, "address": kept}
-            channel = Channel.objects.create(**given, created_at=clock.now())
+            channel = Channel.objects.create(**given, created_at=now)
     if channel.confirmed_at is None:
         send_code(channel)
     return channel

@@ -6,6 +6,7 @@ import pytest
 
 from approvals import channels
 from approvals.models import Channel, Hours
+from project.lib import clock
 from tests import builders
 from tests.slack import press
 from tests.telling import a_chat, a_mailbox, reach
@@ -82,6 +83,17 @@ def test_no_second_code_within_half_a_minute(chat, browser, later):
     later(seconds=31)
     browser.post(f"{PAGE}/{Channel.objects.get().pk}/code", {"code": ""})
     assert len(chat.messages) == 2
+
+
+def test_nobody_writes_to_ever_more_addresses_by_it(chat, browser, later):
+    """Each new channel sends a code to somebody who may not have asked for it, also when it is removed at once."""
+    for number in range(channels.MOST_CHANNELS + 2):
+        browser.post(PAGE, {"connection": "slack", "address": f"U{number}"})
+        Channel.objects.update(removed_at=clock.now())
+    assert len(chat.messages) == channels.MOST_CHANNELS
+    later(hours=1, seconds=1)
+    browser.post(PAGE, {"connection": "slack", "address": "U99"})
+    assert chat.to("U99")
 
 
 def test_an_account_is_one_persons(chat, browser, ann):
