@@ -17,6 +17,7 @@ from project.lib.apart import each
 from project.lib.crypto import Unreadable
 from project.lib.visible import plain
 from project.people.models import User
+from project.people.roles import can
 
 logger = logging.getLogger("nightdesk.telling")
 MORNING = time(8)
@@ -57,7 +58,7 @@ def send(digest_id: int) -> bool:
             return False
         Digest.objects.filter(pk=held.pk).update(next_at=now + AGAIN)
     groups = done(held.until, now)
-    if groups and held.person.is_active and not carried(held.person, letter_of(groups, held)):
+    if groups and can(held.person, "view") and not carried(held.person, letter_of(groups, held)):
         return False
     Digest.objects.filter(pk=held.pk).update(until=now, next_at=morning(held.person, now))
     return bool(groups)

@@ -267,6 +267,14 @@ class TestTheDigest:
         digests.tick()
         assert len(box.taken) == 1
 
+    def test_who_may_see_nothing_any_more_is_told_nothing(self, shop, box, ben, later):
+        self.reach(ben)
+        ordered()
+        ben.groups.clear()
+        later(hours=24)
+        digests.tick()
+        assert box.taken == []
+
     def test_who_cannot_be_reached_is_no_trouble(self, shop, box, ben, later):
         ordered()
         later(hours=24)
