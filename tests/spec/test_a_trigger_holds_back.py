@@ -202,6 +202,19 @@ def test_a_slot_that_was_lost_is_found_by_tick(ring: Rings) -> None:
     assert not Slot.objects.exists()
 
 
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_run_that_goes_waiting_keeps_its_slot_as_the_trigger_says_by_then(ring: Rings, counts: bool) -> None:
+    row = trigger(concurrency={"limit": 1, "waiting_counts": not counts})
+    ring(1)
+    [run] = runs()
+    at_work = Run.objects.select_related("event", "trigger").get(pk=run.pk)
+    assert claims.claim(at_work, owner="test")
+    limits = {"concurrency": {"limit": 1, "waiting_counts": counts}}
+    configure.change_trigger(row, by=None, version=row.version, limits=limits)
+    at_work.move("wait", leased_until=None)
+    assert Slot.objects.exists() is counts
+
+
 @pytest.mark.parametrize("kept", [True, False], ids=["the limit stays", "no limit any more"])
 def test_a_place_kept_while_waiting_is_free_once_no_wait_keeps_one(ring: Rings, kept: bool) -> None:
     with registered("waits", waits):
@@ -427,6 +440,20 @@ def test_max_wait_ends_the_gathering(ring: Rings, story: list[int], later: Calla
     work()
     assert story == [0, 1, 2, 3, 4], "what came after the start is another run"
     assert len(runs()) == 2
+
+
+def test_an_event_gathered_while_a_worker_reaches_for_the_run_is_worked_on(
+    ring: Rings, story: list[int], later: Callable[..., None]
+) -> None:
+    trigger(debounce={"period": 30, "max_wait": 60})
+    ring(1)
+    later(seconds=61)
+    [reached_for] = Run.objects.select_related("event", "trigger")
+    newest = ring(2)
+    assert not claims.claim(reached_for, owner="test"), "it would work on the event of before"
+    work()
+    assert story == [1, 2]
+    assert [run.event_id for run in runs()] == [newest.seq]
 
 
 def test_each_key_is_gathered_apart(ring: Rings, story: list[int], later: Callable[..., None]) -> None:

@@ -203,7 +203,8 @@ class Run(Stateful):
     def claim(self, now: datetime, *, owner: str) -> bool:
         """Take the lease under a new fence; False when another worker was first or nothing is due."""
         until = now + LEASE
-        if not TAKE(pk=self.pk, fence=self.fence, now=now, until=until, owner=owner):
+        as_read = {"pk": self.pk, "fence": self.fence, "event": self.event_id}
+        if not TAKE(**as_read, now=now, until=until, owner=owner):
             return False
         held = {"leased_until": until, "lease_owner": owner, "started_at": self.started_at or now}
         self.read_again({"status": Status.RUNNING, "reason": "", "memory_mib": None, "fence": self.fence + 1, **held})
@@ -223,7 +224,9 @@ class Run(Stateful):
 
     @property
     def keeps_slot(self) -> bool:
-        busy = self.flow.concurrency
+        """As its trigger says now: a run may have been at work for long."""
+        assert self.trigger_id is not None  # only a trigger counts its runs
+        busy = Trigger.objects.get(pk=self.trigger_id).flow.concurrency
         return bool(busy and busy.waiting_counts)
 
     @property
@@ -232,10 +235,12 @@ class Run(Stateful):
         return self.trigger.flow if self.trigger else Limits()
 
 
-def taken(pk: int, fence: int, now: datetime, until: datetime, owner: str) -> tuple[RunQuerySet, dict[str, Any]]:
-    """The row of a claim: as it was read, and still to be had."""
+def taken(
+    pk: int, fence: int, event: int, now: datetime, until: datetime, owner: str
+) -> tuple[RunQuerySet, dict[str, Any]]:
+    """The row of a claim: as it was read, also if it gathers events meanwhile, and still to be had."""
     due = Run.objects.due(now).filter(pk=pk)
-    still = Run.objects.filter(pk__in=due.values("pk"), status__in=CLAIMABLE, due_at__lte=now, fence=fence)
+    still = Run.objects.filter(pk__in=due.values("pk"), status__in=CLAIMABLE, due_at__lte=now, fence=fence, event=event)
     return still, {
         "status": Status.RUNNING,
         "reason": "",
@@ -247,5 +252,5 @@ def taken(pk: int, fence: int, now: datetime, until: datetime, owner: str) -> tu
     }
 
 
-TAKE = Update(taken, pk=int, fence=int, now=datetime, until=datetime, owner=str)
+TAKE = Update(taken, pk=int, fence=int, event=int, now=datetime, until=datetime, owner=str)
 LOADED = Select(lambda pk: Run.objects.select_related("event", "trigger").filter(pk=pk), pk=int)
