@@ -18,15 +18,21 @@ class FakeStripe:
 
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Reply:
         where, query = urlsplit(path).path, parse_qs(urlsplit(path).query)
-        if (method, where) in (("GET", "/v1/charges/ch_1"), ("GET", "/v1/payment_intents/pi_1")):
-            given_back = sum(refund["amount"] for refund in self.refunds)
-            paid = {"amount": 10_000, "amount_refunded": given_back, "currency": self.currency}
-            return 200, {}, {"id": where.rpartition("/")[2], **paid}
+        if (method, where) == ("GET", "/v1/charges/ch_1"):
+            return 200, {}, self.charge()
+        if (method, where) == ("GET", "/v1/payment_intents/pi_1"):  # only its charges say what was given back
+            return 200, {}, {"id": "pi_1", "amount": 10_000, "currency": self.currency}
+        if (method, where) == ("GET", "/v1/charges") and query["payment_intent"] == ["pi_1"]:
+            return 200, {}, {"data": [self.charge()], "has_more": False}
         if (method, where) == ("GET", "/v1/refunds"):
             return self.list(query.get("starting_after", [""])[0])
         if (method, where) == ("POST", "/v1/refunds"):
             return self.once(headers["idempotency-key"], dict(parse_qsl(body.decode())))
         return 404, {}, {"error": {"code": "resource_missing", "message": "No such thing for secret@example.org"}}
+
+    def charge(self) -> dict[str, Any]:
+        given_back = sum(refund["amount"] for refund in self.refunds)
+        return {"id": "ch_1", "amount": 10_000, "amount_refunded": given_back, "currency": self.currency}
 
     def once(self, key: str, form: dict[str, str]) -> Reply:
         """Stripe answers the same to the same key for a day, a stored 500 too, and says so."""

@@ -214,9 +214,22 @@ def files_now(far: Far, wish: PullRequest) -> Now:
     with Session(far.timeout) as http:
         github = GitHub(far, http)
         found = {file.path: github.find(contents(wish.repo, file.path, wish.base)) for file in wish.files}
-    versions = {path: each.get("sha") if isinstance(each, dict) else None for path, each in found.items()}
     target = f"{wish.repo}@{wish.base}: {', '.join(sorted(found))}"
-    return Now(target, canonical.digest(versions), {path: text_of(found[path]) for path in found})
+    versions = {path: version_of(each) for path, each in found.items()}
+    return Now(target, canonical.digest(versions), {path: shown_of(each) for path, each in found.items()})
+
+
+def version_of(found: Any) -> Any:
+    """Names what stands at a path: a file, or all that is in a folder; None for nothing."""
+    return [version_of(each) for each in found] if isinstance(found, list) else (found or {}).get("sha")
+
+
+def shown_of(found: Any) -> str | None:
+    """Its text, or what it is when it has none that can be shown; None only when nothing is there."""
+    if isinstance(found, list):
+        return f"a folder of {len(found):,} entries"
+    text = text_of(found)
+    return f"{found.get('size', 0):,} bytes that cannot be shown" if text is None and found is not None else text
 
 
 def files_after(wish: PullRequest, state: Any) -> dict[str, str]:

@@ -143,8 +143,8 @@ def current(far: Far, asked: HttpRequest) -> Now | None:
     target = hiding.cover_query(asked.url)
     if answer.status in GONE:
         return Now(target, ABSENT, None)
-    if 400 <= answer.status < 500 and answer.status not in (*BUSY, TOO_MANY):
-        return None  # it may be written, yet not read
+    if 300 <= answer.status < 500 and answer.status not in (*BUSY, TOO_MANY):
+        return None  # it may be written, yet not read, or elsewhere
     judge(answer, harmless=True)
     version = answer.headers.get("etag") or answer.headers.get("last-modified")
     return Now(target, version, content_of(answer)) if version else None

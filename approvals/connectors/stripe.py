@@ -97,10 +97,18 @@ def payment_of(wish: Refund) -> str:
 def payment_now(far: Far, wish: Refund) -> Now:
     """What was paid, and given back already: another refund meanwhile makes this one another question."""
     with Session(far.timeout) as http:
-        found = Stripe(far, http).get(payment_of(wish))
+        stripe = Stripe(far, http)
+        found = stripe.get(payment_of(wish)) | (of_charges(stripe, wish) if wish.is_intent else {})
     names = ("amount", "amount_received", "amount_refunded", "currency", "status", "refunded", "disputed")
     told = {name: found[name] for name in names if found.get(name) is not None}
     return Now(wish.payment, canonical.digest(told), told)
+
+
+def of_charges(stripe: Stripe, wish: Refund) -> dict[str, Any]:
+    """What was given back and disputed of an intent: only its charges say so."""
+    charges = stripe.get("charges", payment_intent=wish.payment, limit=PAGE).get("data") or []
+    given_back = sum(charge.get("amount_refunded") or 0 for charge in charges)
+    return {"amount_refunded": given_back, "disputed": any(charge.get("disputed") for charge in charges)}
 
 
 def find(far: Far, wish: Refund, keys: list[str]) -> Result | None:

@@ -45,7 +45,7 @@ class TestHttp:
         page.next((200, {"last-modified": "Sun, 29 Nov 2026 10:00:00 GMT"}, b"text"))
         assert http.current(self.far(), self.asked(page)).version.startswith("Sun, 29 Nov")
 
-    @pytest.mark.parametrize("answer", [(200, {}, {}), (403, {}, {}), (405, {}, {})])
+    @pytest.mark.parametrize("answer", [(200, {}, {}), (302, {"location": "/x"}, {}), (403, {}, {}), (405, {}, {})])
     def test_without_a_version_or_a_look_nothing_is_bound(self, page, answer):
         page.next(answer)
         assert http.current(self.far(), self.asked(page)) is None
@@ -122,6 +122,26 @@ class TestPullRequest:
                 "a.md": None
             }
 
+    @pytest.mark.parametrize(
+        ("there", "shown"),
+        [
+            (
+                {"sha": "b1", "size": 2_000_000, "encoding": "none", "content": ""},
+                "2,000,000 bytes that cannot be shown",
+            ),
+            ({"sha": "b2", "size": 2, "encoding": "base64", "content": "//8="}, "2 bytes that cannot be shown"),
+            ([{"sha": "b3"}, {"sha": "b4"}], "a folder of 2 entries"),
+        ],
+        ids=["too large", "no text", "a folder"],
+    )
+    def test_what_cannot_be_shown_is_not_taken_for_nothing(self, there, shown):
+        answers = iter([(200, {}, there), (404, {}, {})])
+        with Recorder(lambda *call: next(answers)) as far:
+            look, wish = Far("x", {"api_url": far.url}, {}), github.PullRequest(**PULL)
+            full, empty = (github.files_now(look, wish) for _ in range(2))
+        assert full.state == {"a.md": shown}
+        assert full.version != empty.version
+
 
 class TestMerge:
     @pytest.mark.parametrize("moved", [{"base": {"ref": "release"}}, {"state": "closed"}, {"head": {"sha": "b" * 40}}])
@@ -135,10 +155,11 @@ class TestMerge:
 
 
 class TestRefund:
-    def test_another_refund_meanwhile_is_another_target(self):
+    @pytest.mark.parametrize("payment", ["ch_1", "pi_1"])
+    def test_another_refund_meanwhile_is_another_target(self, payment):
         bank = FakeStripe()
         with Recorder(bank.answer) as far:
-            look, wish = Far("x", {"api_url": far.url}, {"key": "k"}), stripe.Refund(**REFUND)
+            look, wish = Far("x", {"api_url": far.url}, {"key": "k"}), stripe.Refund(**REFUND | {"payment": payment})
             before = stripe.payment_now(look, wish)
             stripe.deliver(replace(look), wish, "somebody else")
             assert stripe.payment_now(look, wish).version != before.version
