@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from approvals.changes import Change, changes
-from approvals.errors import NotValid
-from approvals.kinds import Kind
+from approvals.kinds import NO_WORDS, Kind
 from approvals.models import Action
 from approvals.policy import UNREADABLE
 from project.lib.visible import plain
@@ -44,5 +43,5 @@ def differs(action: Action, kind: Kind | None, state: Any) -> list[Change] | Non
         return None
     try:
         return list(changes(state, kind.after(kind.read(action.arguments), state)))
-    except NotValid:
+    except NO_WORDS:
         return None

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from approvals import hiding
-from approvals.errors import DeliveryError, NotValid
+from approvals.errors import DeliveryError
 from approvals.frozen import storable
-from approvals.kinds import KINDS, Kind
+from approvals.kinds import KINDS, NO_WORDS, Kind
 from approvals.models import Action, Connection
 from project.lib import canonical
 from project.lib.crypto import Unreadable
@@ -53,7 +53,7 @@ def met_again(action: Action) -> Met | None:
         return NOTHING
     try:
         return met(kind, action.connection, kind.read(action.sent_arguments))
-    except (DeliveryError, NotValid, Unreadable, ValueError):
+    except (DeliveryError, Unreadable, *NO_WORDS):
         return None
 
 

@@ -20,7 +20,8 @@ CALL_TIMEOUT = timedelta(seconds=30)
 RESEND_WINDOW = timedelta(hours=24)  # how long far sides usually remember an idempotency key
 TITLE_LENGTH = 120
 OWN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,50}")  # of a kind of a family, behind the family's name
-NO_WORDS = (NotValid, ValueError, TypeError, LookupError)  # one action that cannot be told must not hide all others
+# Of the code of a kind: one action that cannot be told, or looked at, must not hide or hold up all others.
+NO_WORDS = (NotValid, ValueError, TypeError, LookupError, AttributeError)
 
 Result = dict[str, Any]
 Safety = Literal["keyed", "natural", "probe", "unsafe"]

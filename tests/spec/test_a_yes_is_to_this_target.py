@@ -93,6 +93,11 @@ def test_what_would_change_is_drawn_from_what_is_bound(asked, ben, sign_in):
     assert "-green" in page
 
 
+def test_a_kind_that_cannot_say_what_would_change_hides_no_card(asked, ben):
+    changed_kind(after=lambda order, state: state.nothing_of_the_kind)
+    assert card_of(asked, ben, clock.now()).before.changes is None
+
+
 def test_what_would_change_is_shown_where_several_are_decided_too(asked, ben, sign_in):
     page = sign_in(ben).get("/approvals/together", {"kind": "shop.order", "pick": asked.pk}).content.decode()
     assert "What it changes" in page
@@ -141,7 +146,7 @@ def test_a_low_action_whose_target_moves_while_it_is_held_waits_for_a_person(she
     assert (action.status, action.tier, shop.sent) == ("awaiting", "medium", [])
 
 
-@pytest.mark.parametrize("fault", [NotSent("down"), OutcomeUnknown("no answer"), Refused("404")])
+@pytest.mark.parametrize("fault", [NotSent("down"), OutcomeUnknown("no answer"), Refused("404"), KeyError("head")])
 def test_a_target_nobody_can_look_at_is_left_for_later(asked, shelf, shop, ben, later, fault):
     say(asked, ben)
     shelf.faults = [fault]
