@@ -69,9 +69,12 @@ def go_on(run_id: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What would undo the effect that is next, and what the policy says of it: computed before the transaction."""
+    """What would undo the effect that is next, and what the policy says of it: computed before the transaction.
+
+    `effect` is the status of what it would undo: of another one, another plan is made."""
 
     owed: int
+    effect: str = ""
     wish: Wish | None = None
     ruling: Ruling | None = None
     trouble: str = ""  # why it cannot be proposed
@@ -91,6 +94,8 @@ def step(run_id: int) -> bool:
         if owed is None or owed.pk != plan.owed:
             return False  # another round was faster
         effect = lock(owed.act.action_id)
+        if owed.status != Owed.ASKED and effect.status != plan.effect:
+            return False  # it moved meanwhile: the next round sees how
         now = clock.now()
         moved = finish(owed, effect, now) if owed.status == Owed.ASKED else ask(owed, effect, now, plan)
         if moved:
@@ -108,14 +113,16 @@ def planned(run_id: int) -> Plan | None:
     owed = next_of(run_id)
     if owed is None or owed.status == Owed.ASKED:
         return None if owed is None else Plan(owed.pk)
+    effect = owed.effect.status
+    if effect != Status.DELIVERED:
+        return Plan(owed.pk, effect)  # there is nothing to propose, or not yet
     try:
-        wish = wish_of(owed)
-        wish = wish.having_looked() if owed.effect.is_settled else wish
+        wish = wish_of(owed).having_looked()
     except (Permanent, Unreadable) as error:
-        return Plan(owed.pk, trouble=str(error))
+        return Plan(owed.pk, effect, trouble=str(error))
     except DeliveryError:
         return None  # nobody can look at its target now: the next round does
-    return Plan(owed.pk, wish, propose.ruling_on(owed.run, step_of(owed), wish))
+    return Plan(owed.pk, effect, wish, propose.ruling_on(owed.run, step_of(owed), wish))
 
 
 def ask(owed: Compensation, effect: Action, now: datetime, plan: Plan) -> bool:

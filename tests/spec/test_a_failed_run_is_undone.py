@@ -121,6 +121,16 @@ class TestLastInFirstOut:
         rounds()
         assert items(story) == ["flight", "hotel", "no hotel", "no flight"]
 
+    def test_what_never_happened_is_dropped_without_a_look_at_its_target(self, story):
+        def nobody(far: Any, order: Any) -> None:
+            raise NotSent("down")
+
+        story.faults = [None, Refused("no room")]
+        start()
+        changed_kind(current=nobody)
+        ticks(1)
+        assert owed() == {"flight": "due", "hotel": "dropped"}
+
 
 class TestItsOwnAction:
     """What undoes is an action like any other: with a tier, a key, a dead letter, and a line on every page."""
