@@ -1,5 +1,6 @@
 """The page on which several of one kind are decided: pick, read every headline, press once, see what became of each."""
 
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -7,7 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from approvals.cards import VERBS, Card, card_of
+from approvals.cards import VERBS, card_of, why_not
 from approvals.errors import NotValid
 from approvals.looking import looked_for
 from approvals.models import Action
@@ -16,6 +17,7 @@ from approvals.wording import said
 from project.lib import clock
 from project.lib.text import made_storable, number
 from project.people.doors import who
+from project.people.models import User
 
 LOOKED_AT = 100  # of those that wait, the soonest first
 
@@ -27,19 +29,20 @@ def together(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return pressed(request)
     kind = made_storable(request.GET.get("kind", ""))
-    cards = cards_of(request, kind)
-    picked = {number(text) for text in request.GET.getlist("pick")}
-    chosen = [card for card in cards if card.action.pk in picked]
-    if len(chosen) > MOST:
-        return page(request, kind, cards=cards, wrong=f"Pick at most {MOST} of them.", status=422)
-    return page(request, kind, chosen=chosen) if chosen else page(request, kind, cards=cards)
-
-
-def cards_of(request: HttpRequest, kind: str) -> list[Card]:
     now, reader = clock.now(), who(request)
+    actions = decidable(reader, kind, now)
+    picked = {number(text) for text in request.GET.getlist("pick")}
+    chosen = [action for action in actions if action.pk in picked]
+    if len(chosen) > MOST:
+        return page(request, kind, actions=actions, wrong=f"Pick at most {MOST} of them.", status=422)
+    cards = [card_of(action, reader, now) for action in chosen]
+    return page(request, kind, chosen=cards) if cards else page(request, kind, actions=actions)
+
+
+def decidable(reader: User, kind: str, now: datetime) -> list[Action]:
+    """Those the reader may decide beside each other, the soonest first."""
     rows = Action.objects.for_pages().awaiting().filter(kind=kind, expires_at__gt=now).soonest_first()
-    cards = (card_of(row, reader, now) for row in rows[:LOOKED_AT] if fits(row))
-    return [card for card in cards if card.can_decide]
+    return [row for row in rows[:LOOKED_AT] if fits(row) and row.is_intact and not why_not(row, reader)]
 
 
 def pressed(request: HttpRequest) -> HttpResponse:
@@ -56,7 +59,7 @@ def pressed(request: HttpRequest) -> HttpResponse:
     try:
         found = decide_together(lines, by=reader, verdict=verdict, reason=reason)
     except NotValid as refused:
-        return page(request, kind, cards=cards_of(request, kind), wrong=refused.detail, status=422)
+        return page(request, kind, actions=decidable(reader, kind, asked), wrong=refused.detail, status=422)
     outcomes = [(one.action, said(one.refused, asked) if one.refused else None) for one in found]
     done = sum(refusal is None for _, refusal in outcomes)
     return page(request, kind, outcomes=outcomes, done=done, verdict=verdict)

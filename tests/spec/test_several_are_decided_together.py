@@ -108,6 +108,16 @@ def test_the_page_shows_every_headline_before_the_press(ann: User, ben: User, si
     assert [now_of(action).status for action in actions] == ["approved", "approved", "awaiting"]
 
 
+def test_the_list_to_pick_from_reads_no_whole_card(
+    ann: User, ben: User, sign_in: Any, django_assert_max_num_queries: Any
+) -> None:
+    [first, *_] = pulls(20, by=ann)
+    client = sign_in(ben)
+    with django_assert_max_num_queries(20 * 3 + 15):
+        page = client.get(PAGE, {"kind": first.kind}).content.decode()
+    assert page.count('name="pick"') == 20
+
+
 def test_the_page_tells_which_changed_while_it_was_read(ann: User, ben: User, owner: User, sign_in: Any) -> None:
     actions = pulls(2, by=ann)
     client = sign_in(ben)
