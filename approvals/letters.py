@@ -15,6 +15,7 @@ from project.lib.visible import plain
 from project.people.models import User
 
 APPROVE = "approve"
+LONGEST_LINE = 500  # characters of one fact; the page says the rest
 ENDS = {
     Status.APPROVED: "approved",
     Status.DELIVERING: "approved",
@@ -47,13 +48,19 @@ def facts(action: Action, reader: User) -> tuple[str, ...]:
     against = [item for item in action.evidence if isinstance(item, dict) and item.get("for") is False]
     said = [
         f"Risk: {Tier(action.tier).label}",
-        f"Against: {plain(against[0].get('text', ''))}" if against else "",
+        f"Against: {on_one_line(against[0].get('text', ''))}" if against else "",
         f"Asked by {action.run.handler}" if action.run else "",
         f"Undo: {action.reversible}" if action.reversible else "",
         f"Who notices: {action.blast_radius}" if action.blast_radius else "",
         f"If nobody decides it expires at {local(action.expires_at, reader):%H:%M, %d %B (%Z)}; nothing is sent.",
     ]
     return tuple(line for line in said if line)
+
+
+def on_one_line(text: object) -> str:
+    """What somebody else wrote: it can begin no line of its own, and push nothing of ours out of a message."""
+    line = " ".join(plain(text).split())
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
 
 
 def button(notice: Notice) -> tuple[str, str] | None:

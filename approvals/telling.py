@@ -4,15 +4,16 @@ They are told at least once: a process that dies while it sends leaves a message
 comes twice does less harm than one that never comes. They cause nothing, so no action stands behind them."""
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from approvals import asking
+from approvals import asking, policy
 from approvals.carriers import CARRIERS, Ref
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
 from approvals.letters import letter_of
-from approvals.models import Notice
+from approvals.models import Action, Notice
+from approvals.rules import Ruling
 from project.lib import clock
 from project.lib.apart import each
 from project.lib.crypto import Unreadable
@@ -54,23 +55,30 @@ def send(notice_id: int) -> bool:
 
 def take(notice_id: int) -> Notice | None:
     """Claim it, if it is due and still wanted."""
+    ruling = policy.ruling_of(Action.objects.for_pages().get(askings__notices=notice_id))
     with transaction.atomic():
         held = Notice.objects.select_for_update(of=("self",), no_key=True).get(pk=notice_id)
         now = clock.now()
         if not Notice.objects.due(now).filter(pk=notice_id).exists():
             return None
-        if not is_wanted(held):
+        if not is_wanted(held, ruling, now):
             held.move("skip", leased_until=None)
+            return None
+        if held.tries > len(PAUSES):
+            give_up(held, "whoever sent it never came back")
             return None
         return held.move("take", leased_until=now + LEASE, tries=held.tries + 1)
 
 
-def is_wanted(notice: Notice) -> bool:
-    """Is it still asked, of somebody who is still here, over a way that still stands?"""
-    channel, person = notice.channel, notice.person
+def is_wanted(notice: Notice, ruling: Ruling, now: datetime) -> bool:
+    """Is it still asked, of somebody who is still here and may still decide, over a way that still stands?"""
+    channel, person, action = notice.channel, notice.person, notice.asking.action
     if not person.is_active or channel.removed_at or channel.connection.archived_at:
         return False
-    return notice.what == "end" or asking.still_asks(notice.asking, notice.asking.action)
+    if notice.what == "end":
+        return True
+    step = asking.Step(notice.asking, action, ruling, now)
+    return asking.still_asks(notice.asking, action) and asking.may_decide(step, person)
 
 
 def carry(notice: Notice) -> Ref:

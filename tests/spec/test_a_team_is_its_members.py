@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from approvals import teams
+from approvals import asking, teams, telling
 from approvals.errors import InUse, NotReviewer, NotValid
 from project.people import roles
 from project.people.models import User
@@ -15,6 +15,7 @@ from tests import builders
 from tests.conftest import PASSWORD, person
 from tests.nodding import now_of, say
 from tests.ruled import rule, team
+from tests.telling import a_chat, reach, receipts
 from triggers.models import Audit
 
 pytestmark = pytest.mark.django_db
@@ -56,6 +57,17 @@ def test_who_leaves_a_team_may_not_decide_what_waits_already(desk: Client, ann: 
         say(action, ben)
     teams.join(group, ben, by=ann)
     assert say(now_of(action), ben).status == "approved"
+
+
+def test_who_leaves_a_team_is_not_told_what_was_on_its_way_to_him(ann: User, ben: User) -> None:
+    group = team("finance", ben)
+    rule("finance", PULLS, reviewers=["finance"])
+    with a_chat() as chat:
+        reach(ben, "slack", "U2")
+        asking.begin(builders.action(by=ann).pk)
+        teams.leave(group, ben, by=ann)
+        telling.tick()
+        assert (receipts(), chat.messages) == ([("ben", "ask", "skipped")], {})
 
 
 @pytest.mark.parametrize("deed", ["join", "leave", "drop"])
