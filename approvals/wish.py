@@ -125,7 +125,7 @@ def as_evidence(evidence: Iterable[Any]) -> list[dict[str, Any]]:
 def how_long(expires: timedelta | float | None) -> timedelta:
     if expires is None:
         return EXPIRES
-    span = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
+    span = expires if isinstance(expires, timedelta) else timedelta(seconds=min(expires, LONGEST.total_seconds()))
     if span <= timedelta(0):
         raise NotValid("`expires` must lie in the future")
     return min(span, LONGEST)

@@ -197,6 +197,12 @@ def test_silence_answers_nothing(asked, later):
     assert Run.objects.get().result == "nobody"
 
 
+@pytest.mark.parametrize("seconds", [8 * 86400, 1e300])
+def test_people_have_at_most_a_week_whatever_is_asked_for(asked, seconds):
+    action = asked(expires=seconds)
+    assert action.expires_at - action.created_at == timedelta(days=7)
+
+
 def test_a_replay_that_asks_something_else_is_stopped(asked, ben):
     say(asked(), ben, answer="x")
     with handling(lambda run: ask(run, "ask", "Something else?")):
