@@ -163,6 +163,7 @@ class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
 
     form = PersonForm
     add_form = UserCreationForm
+    add_fieldsets = ((None, {"fields": ("username", "password1", "password2")}),)  # the theme would show none
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_active", "last_login")
     list_filter = ("is_active", "groups")

@@ -65,6 +65,16 @@ def test_what_can_be_changed_asks_for_a_fresh_sign_in(model, desk):
     assert answer.url.startswith("/step-up?next=%2Fadmin%2F")
 
 
+def test_a_second_person_is_made_with_a_first_password(fresh, owner):
+    page = fresh.get(address(User, "add")).content.decode()
+    names = ("username", "password1", "password2")
+    assert [f'name="{name}"' in page for name in names] == [True] * 3
+    answer = fresh.post(address(User, "add"), dict(zip(names, ("wei", *["a long enough password"] * 2), strict=True)))
+    assert answer.status_code == 302, answer.context["errors"]
+    assert User.objects.get(username="wei").check_password("a long enough password")
+    assert Audit.objects.get(verb="create", kind="user").by == owner
+
+
 def test_a_person_is_changed_and_the_audit_log_says_by_whom(fresh, owner, ann):
     form = {"username": "ann", "first_name": "Ann", "last_name": "", "email": "", "is_active": "on"}
     answer = fresh.post(address(User, "change", ann.pk), form)
