@@ -12,7 +12,7 @@ from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.handlers import fresh, registered, work
-from triggers import bulk, redrive
+from triggers import bulk, redrive, schemas_bulk
 from triggers.durable import Durable
 from triggers.errors import AlreadyAtWork, NotValid, Permanent
 from triggers.models import Audit, Breaker, Bulk, BulkItem, DeadLetter, Run
@@ -108,9 +108,20 @@ def test_a_job_is_not_called_done_while_its_runs_are_queued(far: FarSide, ann: U
     letters(2)
     job = press(ann, canary=0)
     bulk.go_on()
-    head = sign_in(ann).get(f"/bulk/{job.pk}").content.decode().partition("<progress")[0]
-    assert state(job) == "done"
-    assert ("2 queued" in head, "Done" in head) == (True, False)
+    browser = sign_in(ann)
+    for page in (f"/bulk/{job.pk}", "/bulk"):
+        head = browser.get(page).content.decode().partition("<progress")[0]
+        assert state(job) == "done"
+        assert ("2 queued" in head, "Done" in head) == (True, False)
+
+
+def test_a_run_that_waits_for_a_person_was_taken(far: FarSide, ann: User) -> None:
+    letters(2)
+    job = press(ann, canary=0)
+    bulk.go_on()
+    Run.objects.filter(status="queued").update(status="waiting")
+    told = schemas_bulk.told(Bulk.objects.get(pk=job.pk).tally)
+    assert (told["started"], told["left"]) == (2, 0)
 
 
 def test_a_canary_that_dies_stops_it_and_nothing_else_is_touched(far: FarSide, ann: User, later: Later) -> None:

@@ -86,14 +86,16 @@ class Bulk(Stateful):
 
     @property
     def tally(self) -> dict[str, int]:
-        """How many rows stand where (waiting, started, done, failed, skipped), and where the started ones' runs do."""
+        """How many rows stand where (waiting, started, done, failed, skipped), and where the started ones' runs do.
+
+        Runs that wait count as started alone: `waiting` are rows that were not taken yet."""
         if self.counts is not None:
             return {name: int(n) for name, n in self.counts.items()}
         counts: dict[str, int] = {}
         rows = self.items.values_list("status", "run__status").annotate(n=Count("pk")).order_by()
         for status, ended, n in rows:
             counts[status] = counts.get(status, 0) + n
-            if status == "started":
+            if status == "started" and ended != "waiting":
                 counts[ended] = counts.get(ended, 0) + n
         return counts
 
@@ -114,6 +116,12 @@ class BulkItemQuerySet(models.QuerySet["BulkItem"]):
         """How many rows each of these jobs has not taken."""
         rows = self.waiting().filter(job__in=jobs).values_list("job").annotate(n=Count("pk")).order_by()
         return dict(rows)
+
+    def under_way_of(self, jobs: Sequence[Bulk]) -> dict[int, tuple[int, int]]:
+        """How many runs that each of these jobs started are queued, and how many in all have not ended."""
+        rows = self.filter(job__in=jobs, status="started").exclude(run__status__in=ENDED).order_by()
+        counted = rows.values_list("job").annotate(queued=Count("pk", filter=Q(run__status="queued")), n=Count("pk"))
+        return {job: (queued, n) for job, queued, n in counted}
 
     def newest_told(self, since: datetime, most: int) -> list[bool]:
         """Whether each of the newest `most` that are known to have gone well or wrong after `since` went wrong.

@@ -118,9 +118,11 @@ def jobs(request: HttpRequest) -> HttpResponseBase:
         return press(request)
     rows = list(Bulk.objects.select_related("by").order_by("-pk")[:MOST_JOBS])
     left = BulkItem.objects.left_of(rows)
+    under_way = BulkItem.objects.under_way_of([job for job in rows if job.starts_runs and job.counts is None])
     for job in rows:
         untaken = job.counts.get("waiting", 0) if job.counts is not None else left.get(job.pk, 0)
-        job.shown = {**words_of(job), "taken": job.total - untaken}  # type: ignore[attr-defined]
+        going = under_way_words(*under_way.get(job.pk, (0, 0)))
+        job.shown = {**words_of(job), "taken": job.total - untaken, "under_way": going}  # type: ignore[attr-defined]
     return render(request, "triggers/bulk_jobs.html", {"jobs": rows})
 
 
@@ -201,7 +203,6 @@ def shown(job: Bulk) -> dict[str, Any]:
     tally = job.tally
     counts = schemas_bulk.told(tally)
     under_way = counts["started"] - sum(tally.get(end, 0) for end in ENDED)
-    queued = tally.get("queued", 0)
     watched = job.status == "running" and job.starts_runs and job.waits_for_canary
     return {
         **words_of(job),
@@ -210,10 +211,13 @@ def shown(job: Bulk) -> dict[str, Any]:
         "watched": watched,
         "judged_until": bulk.watched_until(job) if watched else None,
         "to_begin": held_words(job) if watched else "",
-        "under_way": ", ".join(
-            f"{count} {word}" for count, word in ((queued, "queued"), (under_way - queued, "at work")) if count
-        ),
+        "under_way": under_way_words(tally.get("queued", 0), under_way),
     }
+
+
+def under_way_words(queued: int, under_way: int) -> str:
+    """Of runs that have not ended, how many wait for a worker and how many have begun: `12 queued, 3 at work`."""
+    return ", ".join(f"{n} {word}" for n, word in ((queued, "queued"), (under_way - queued, "at work")) if n)
 
 
 def held_words(job: Bulk) -> str:
