@@ -14,6 +14,7 @@ from tests import builders
 from tests.triggers.test_forms import typed
 from triggers.limits import read_limits
 from triggers.models import Breaker, Gathered, Run, Slot, Trigger
+from triggers.views.holds import briefs_of
 
 pytestmark = pytest.mark.django_db
 Browsers = Callable[[User], Client]
@@ -160,6 +161,26 @@ def test_a_run_says_what_it_waits_for(ann: User, sign_in: Browsers) -> None:
     assert "A run of its trigger is at work for “anna”" in said(slot_key="anna")
     assert "Waits for a worker" in said(slot_key="bert")
     assert "Ends within seconds" in said(cancel_requested_at=clock.now())
+
+
+def test_the_list_says_why_each_run_is_queued_in_as_many_questions_as_for_one(
+    ann: User, sign_in: Browsers, django_assert_num_queries: Callable[[int], Any]
+) -> None:
+    limits = read_limits({"concurrency": {"limit": 1}})
+    trigger, soon = builders.trigger("triage-issue", limits=limits), clock.now() + timedelta(minutes=5)
+    working = builders.run(trigger=trigger, status="running", leased_until=soon)
+    Slot.objects.create(trigger=trigger, place=1, run=working, since=clock.now())
+    held = [builders.run(trigger=trigger, slot_key="")]
+    opened()
+    broken = builders.run("triage-issue")
+    Breaker.objects.update(probe=held[0])
+    held.extend(builders.run(f"story-{number}") for number in range(5))
+    now = clock.now()
+    with django_assert_num_queries(3):
+        told = briefs_of([working, broken, *held], now)
+    words = ["held by the breaker of triage-issue", "waits for a slot", *["no worker has taken it yet"] * 5]
+    assert told == dict(zip([broken.pk, *(run.pk for run in held)], words, strict=True))
+    assert b"held by the breaker of triage-issue" in sign_in(ann).get(reverse("runs")).content
 
 
 def test_a_gathered_event_leads_to_its_run_and_the_run_to_its_events(ann: User, sign_in: Browsers) -> None:

@@ -18,7 +18,7 @@ from triggers import history, redrive, registry, schemas
 from triggers.models import Audit, DeadLetter, Run, Step, Switch, Trigger, Wait
 from triggers.models.run import CLAIMABLE, Status
 from triggers.unblock import unblock
-from triggers.views.holds import MOST_SHOWN, hold_of
+from triggers.views.holds import MOST_SHOWN, briefs_of, hold_of
 from triggers.views.lists import Filters, as_table, list_page, listing
 from triggers.views.steps import SMALL, chosen_of, log_of, orphans_of, rows_of
 from triggers.views.story import Facts, now_of, summary, waited
@@ -51,8 +51,9 @@ def runs(request: HttpRequest) -> HttpResponseBase:
 
 
 def tell_times(rows: list[Run]) -> None:
-    """Set `waited` and `worked` on every row, by one query for all of them."""
+    """Set `waited` and `worked` on every row, by one query for all of them, and `held` on those that are queued."""
     now = clock.now()
+    briefs = briefs_of(rows, now)
     waits: dict[int, list[Wait]] = {}
     for wait in Wait.objects.filter(run__in=rows):
         waits.setdefault(wait.run_id, []).append(wait)
@@ -61,6 +62,7 @@ def tell_times(rows: list[Run]) -> None:
         run.waited = waited(waits.get(run.pk, []), now)  # type: ignore[attr-defined]
         run.worked = max(ended - began - run.waited, ended - ended) if began else None  # type: ignore[attr-defined]
         person = any(wait.status == "pending" and wait.type.startswith("approvals.") for wait in waits.get(run.pk, []))
+        run.held = briefs.get(run.pk, "")  # type: ignore[attr-defined]
         run.shown_status = "awaiting" if person and run.status == Status.WAITING else run.status  # type: ignore[attr-defined]
 
 
