@@ -267,9 +267,8 @@ class Card:
     def held(self) -> bool:
         """Approved, and the window in which it can surely be taken back is not over."""
         action = self.action
-        return bool(
-            action.status == "approved" and not action.tries and action.not_before and action.not_before > self.now
-        )
+        untouched = action.status == "approved" and not action.tries and not action.error
+        return bool(untouched and action.not_before and action.not_before > self.now)
 
     @property
     def can_settle(self) -> bool:

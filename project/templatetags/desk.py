@@ -227,10 +227,12 @@ def countdown(seconds: int) -> str:
 
 @register.simple_tag(takes_context=True)
 def seconds_left(context: Context, until: datetime | None) -> SafeString:
-    """`8 s`, counted down: the take-back window."""
+    """`8 s`, counted down: the take-back window; from ten minutes on in minutes, hours and days."""
     if until is None:
         return mark_safe("")
     seconds = max(0, round((until - now_of(context)).total_seconds()))
+    if seconds >= 600:
+        return format_html('<b class="num" data-until="{}">{}</b>', iso(until), countdown(seconds))
     return format_html('<b class="num" data-unit="s" data-until="{}">{} s</b>', iso(until), seconds)
 
 

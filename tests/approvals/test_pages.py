@@ -129,6 +129,20 @@ def test_a_take_back_leaves_its_trace(asked, ben_reads, owner, sign_in):
     assert f"sha256 {digest[:4]}…{digest[-4:]}" in log
 
 
+def test_the_request_is_withdrawn_by_a_second_press(asked, ann, ben, sign_in):
+    page = sign_in(ann).get(f"/actions/{asked.pk}").content.decode()
+    first, _, folded = page.partition('<details class="sure"')[2].partition("</summary>")
+    assert "Withdraw the request" in first
+    assert "<button" not in first
+    assert "Yes, withdraw it" in folded.partition("</details>")[0]
+
+
+def test_what_goes_out_in_hours_is_not_counted_in_seconds(asked, ben_reads):
+    say(ben_reads, asked)
+    Action.objects.update(not_before=clock.now() + timedelta(hours=9, minutes=30, seconds=10))
+    assert "The pull request goes out in 9 h 30 min" in text_of(ben_reads.get(f"/actions/{asked.pk}"))
+
+
 def test_a_yes_from_before_the_take_back_does_not_count_again(asked, ben_reads):
     say(ben_reads, asked)
     ben_reads.post(f"/actions/{asked.pk}/take-back")

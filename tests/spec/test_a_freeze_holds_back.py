@@ -159,6 +159,16 @@ def test_the_page_of_an_action_says_until_when(shop: Shop, ben: User, sign_in: A
     assert "Between &lt;the&gt; years" in page
 
 
+def test_a_yes_during_a_freeze_counts_nothing_down(shop: Shop, ben: User, sign_in: Any) -> None:
+    frozen(name="Release night")
+    action = approved(ben)
+    page = sign_in(ben).get(f"/approvals?done={action.pk}").content.decode()
+    toast = page.partition(f'id="toast-{action.pk}"')[2].partition("</form>")[0]
+    assert "Approved. A freeze holds it back until" in toast
+    assert "Release night" in toast
+    assert ("Take back" in toast, "data-until" in toast) == (True, False)
+
+
 # Who keeps the calendar
 
 
