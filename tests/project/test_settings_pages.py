@@ -12,6 +12,7 @@ from triggers.models import Audit, Trigger
 
 pytestmark = pytest.mark.django_db
 
+OUTSIDE = ("/sources", "/connections", "/policies", "/freezes")  # pages of the settings with a short address
 SECRET = re.compile(r"nd_[\w-]{43}")
 
 
@@ -176,3 +177,11 @@ def test_a_viewer_without_other_roles_makes_a_reading_token_only(db, sign_in):
     page = confirmed(sign_in(person("vic", roles.VIEWER))).get("/settings/tokens").content.decode()
     assert re.findall(r'name="scopes" value="(\w+)"', page) == ["read"]
     assert User.objects.get(username="vic").tokens.count() == 0
+
+
+@pytest.mark.parametrize("page", ["", "/notifications", "/tokens", "/authenticator", "/teams", "/checks", *OUTSIDE])
+def test_each_page_of_the_settings_leads_to_all_others(owner, sign_in, page):
+    address = page if page in OUTSIDE else f"/settings{page}"
+    tabs = sign_in(owner).get(address).content.decode().partition('aria-label="Settings"')[2].partition("</nav>")[0]
+    assert tabs.count("<a ") == 10
+    assert re.findall(r'href="([^"]*)" aria-current', tabs) == [address]
