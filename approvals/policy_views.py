@@ -128,6 +128,7 @@ def editor(
         "fresh": doors.is_fresh(request),
         "here": request.get_full_path(),  # with the example it was opened with
         "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
+        "examples": EXAMPLES if row is None else {},
         "zones": sorted(zones()),
         "names": Group.objects.order_by("name").values_list("name", flat=True),
     }
