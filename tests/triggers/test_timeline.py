@@ -1,6 +1,7 @@
 """A run's bars: waits are drawn short, what happened stays visible, nothing leaves the picture."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +65,15 @@ def test_order_in_time_is_order_on_the_axis(moments, shorten):
     rows = [row("ok", at, at) for at in sorted(moments)]
     places = [percent(each.drawn[0].x) for each in timeline(rows, shorten=shorten).rows]
     assert places == sorted(places)
+
+
+@given(st.lists(bars, max_size=12), st.booleans())
+def test_no_word_of_the_axis_stands_on_another_where_it_is_narrowest(spans, shorten):
+    line = timeline([row(tone, min(a, b), max(a, b)) for tone, a, b in spans], shorten=shorten)
+    letter, wide = 6, 320  # pixels, in a window of 1280
+    words = [(percent(mark.x) / 100 * wide, len(mark.text) * letter, mark.anchor) for mark in line.marks]
+    places = sorted((x - width if anchor == "end" else x, width) for x, width, anchor in words)
+    assert all(left + width <= right for (left, width), (right, _) in pairwise(places))
 
 
 def test_durations_in_words():

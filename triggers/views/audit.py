@@ -26,6 +26,8 @@ PAGES = {
     "source": ("source-edit", ""),
     "trigger": ("trigger-edit", ""),
     "connection": ("connection-edit", ""),
+    "policyrule": ("policy-edit", ""),
+    "policychange": ("policy-change", ""),
 }
 
 

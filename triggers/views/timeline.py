@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 LONG = 0.34  # of the width, for all long waits together
 LONG_FROM = 1.0  # seconds; a shorter pause is not worth a word
 HAIR = 0.04  # of the work, for a moment between two steps
-LETTER = 0.0135  # of the width, that a letter of the axis takes
+LETTER = 0.02  # of the width, that a letter of the axis takes where it is narrowest: 320 px beside the details
 GAP = 0.012
 NOTE = 24.0  # percent: room for a word beside a bar
 LEAST = 0.5  # percent: nothing that happened is invisible
