@@ -22,6 +22,7 @@ from project.people.roles import can
 logger = logging.getLogger("nightdesk.telling")
 MORNING = time(8)
 AGAIN = timedelta(hours=1)  # after which a message that no way took is tried again
+SEEN = timedelta(minutes=1)  # after which what ended is visible to everybody; younger ends are told the next day
 TIMEOUT = timedelta(seconds=10)  # of one call
 SHOWN = 20  # handlers and kinds in one message
 ROUND = 20
@@ -57,10 +58,11 @@ def send(digest_id: int) -> bool:
         if held.next_at > now:
             return False
         Digest.objects.filter(pk=held.pk).update(next_at=now + AGAIN)
-    groups = done(held.until, now)
+    until = max(held.until, now - SEEN)
+    groups = done(held.until, until)
     if groups and can(held.person, "view") and not carried(held.person, letter_of(groups, held)):
         return False
-    Digest.objects.filter(pk=held.pk).update(until=now, next_at=morning(held.person, now))
+    Digest.objects.filter(pk=held.pk).update(until=until, next_at=morning(held.person, now))
     return bool(groups)
 
 

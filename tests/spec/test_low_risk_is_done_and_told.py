@@ -267,6 +267,17 @@ class TestTheDigest:
         digests.tick()
         assert len(box.taken) == 1
 
+    def test_what_ended_in_the_very_last_moment_is_told_the_next_day(self, shop, box, ben, later):
+        """One that ended a little before it may only become visible a little after it."""
+        self.reach(ben)
+        later(hours=24)
+        ordered()
+        digests.tick()
+        assert box.taken == []
+        later(hours=24)
+        digests.tick()
+        assert [letter.message["Subject"][:6] for letter in box.taken] == ["1 done"]
+
     def test_who_may_see_nothing_any_more_is_told_nothing(self, shop, box, ben, later):
         self.reach(ben)
         ordered()
