@@ -153,6 +153,16 @@ class TestReceipts:
         rounds()
         assert receipts() == [("ben", "ask", "sent")]
 
+    def test_what_kills_every_process_that_sends_it_is_given_up(self, chat, ann, ben, later):
+        reach(ben, "slack", "U2")
+        asking.begin(builders.action(by=ann).pk)
+        for _ in range(len(telling.PAUSES) + 1):
+            assert telling.take(Notice.objects.get().pk)
+            later(minutes=2)
+        rounds()
+        assert receipts() == [("ben", "ask", "failed")]
+        assert chat.messages == {}
+
     def test_they_are_told_by_the_api(self, chat, ann, ben, with_token):
         reach(ben, "slack", "U2")
         action = builders.action(by=ann)
