@@ -1,15 +1,17 @@
 """What was written into the audit log stays as it was: rows are chained after their commit, and any change shows."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
+from approvals.models import Action, Decision
 from project import desk
 from project.people.models import User
-from tests import builders
+from tests import builders, nodding
 from tests.races.together import together
 from triggers import sealing
 from triggers.models import Audit, Source
@@ -152,6 +154,24 @@ def test_the_command_walks_the_chain_and_names_the_first_broken_link(
         call_command("verify_audit", known="3:" + "a" * 64)
     with pytest.raises(CommandError, match="--known takes what this command printed"):
         call_command("verify_audit", known="three")
+
+
+@pytest.mark.parametrize("fields", [{"revision": 2}, {"digest": "sha256:other"}, {"verdict": "reject"}, None])
+def test_the_command_names_what_was_done_without_a_nod_to_these_bytes(
+    ann: User, ben: User, fields: dict[str, Any] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Written past every door: a decision about something else, or none at all."""
+    with nodding.serving():
+        action = builders.action("shop.order", by=ann)
+        nodding.say(action, ben)
+        builders.action("shop.order", by=ann, tier="low", status="approved")
+        call_command("verify_audit")
+        assert "everything that was done and needs a nod has one" in capsys.readouterr().out
+    Action.objects.filter(pk=action.pk).update(status="delivered", settled_at=action.created_at)
+    rows = Decision.objects.filter(action=action)
+    rows.update(**fields) if fields else rows.delete()
+    with pytest.raises(CommandError, match=rf"nobody said yes to it: A-{action.pk}$"):
+        call_command("verify_audit")
 
 
 def test_the_page_says_how_far_the_log_is_sealed(

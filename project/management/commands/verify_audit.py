@@ -1,18 +1,21 @@
-"""`manage.py verify_audit`: is the audit log as it was sealed?"""
+"""`manage.py verify_audit`: is the audit log as it was sealed, and has everything that was done its nod?"""
 
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from approvals import nods
 from project import health
 from project.lib.progress import Progress
 from triggers import sealing
 from triggers.models import Audit
 
+MOST = 20  # of them are named
+
 
 class Command(BaseCommand):
-    help = "Walk the sealed chain of the audit log; exit code 1 and the first broken link when it is not whole."
+    help = "Walk the sealed chain of the audit log; exit code 1 and the first broken link, or what has no nod."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--known", metavar="NUMBER:HASH", help="a head that this command printed earlier")
@@ -26,6 +29,10 @@ class Command(BaseCommand):
         except sealing.BrokenChain as broken:
             raise CommandError(f"the audit log is broken at its first wrong link: {broken}") from broken
         self.stdout.write(f"{head.number} rows are as they were sealed; head {head}")
+        bare = [f"A-{pk}" for pk in nods.without_a_nod().values_list("pk", flat=True)[:MOST]]
+        if bare:
+            raise CommandError(f"done, or about to be, although nobody said yes to it: {', '.join(bare)}")
+        self.stdout.write("everything that was done and needs a nod has one")
         waiting = Audit.objects.unsealed().count()
         if waiting:
             self.stdout.write(f"{waiting} row{'s are' if waiting > 1 else ' is'} not sealed yet; the tick does that")
