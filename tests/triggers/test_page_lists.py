@@ -15,7 +15,7 @@ from tests import builders
 from tests.triggers.desk import furnish
 from triggers import schemas
 from triggers.models import DeadLetter
-from triggers.views import dead_letters, events, runs
+from triggers.views import audit, dead_letters, events, runs
 from triggers.views import lists as pages
 
 MOST = 15  # questions a page asks of the database
@@ -281,3 +281,9 @@ def test_an_event_whose_matches_started_nothing_says_what_became_of_them(operato
         assert re.search(r'class="st retry">.{0,600}?Dropped</span>', shown, re.S), page
         assert "Routed</span>" not in shown, page
     assert re.findall(r'<option value="(\w+)">', text) == ["mmm", "aaa", "zzz"], "the one that dropped it comes first"
+
+
+def test_what_is_said_beside_a_deed_is_written_in_words():
+    saw = {"title": "Put to api.example.org", "rules": ["one", "two"], "given": 0}
+    assert audit.said(saw) == "title Put to api.example.org, rules one, two, given 0"
+    assert audit.said(2.243000030517578) == "2.2"

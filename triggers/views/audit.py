@@ -79,4 +79,8 @@ def said(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, str) and value.startswith("sha256:"):
         return short_digest(value)
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {said(each)}" for name, each in value.items())
+    return ", ".join(map(said, value)) if isinstance(value, list) else str(value)
