@@ -100,6 +100,7 @@ def begin(action_id: int) -> bool:
             return False
         step = Step(Asking.objects.create(action=action, asked_at=now, **seen), action, ruling, now)
         ask(step)
+        sound(step)
         note(step)
     return True
 
@@ -183,9 +184,12 @@ def remind(step: Step) -> None:
 
 
 def sound(step: Step) -> None:
-    """Say once that nobody who may decide was told. What is asked because the desk said so says nothing more."""
+    """Say once that nobody who may decide was told; at once where nobody may. What is asked because the desk said so
+    says nothing more."""
     asking = step.asking
-    if asking.unreached_at or step.now < asking.asked_at + UNREACHED_AFTER or asking.notices.reached().exists():
+    if asking.unreached_at or asking.notices.reached().exists():
+        return
+    if step.now < asking.asked_at + UNREACHED_AFTER and (asking.notices.exists() or people(step)):
         return
     asking.unreached_at = step.now
     origin = step.action.run.event if step.action.run else None
