@@ -116,6 +116,20 @@ def test_no_button_that_is_shown_is_refused_for_the_role(status, reader, sign_in
         assert client.post(path, seen).status_code in (302, 409), button
 
 
+def test_what_was_approved_and_never_done_looks_like_no_success(owner, sign_in):
+    action = told("expired", owner)
+    Action.objects.filter(pk=action.pk).update(reason_code="execute_by", execute_by=clock.now())
+    at = {"first_at": clock.now(), "last_at": clock.now()}
+    letter = DeadLetter.objects.create(
+        kind="action", action_id=action.pk, run=action.run, fingerprint="f" * 16, message="too late", **at
+    )
+    client = sign_in(owner)
+    page = text_of(client.get(f"/actions/{action.pk}"))
+    assert "Approved, but not carried out in time" in page
+    assert f"D-{letter.pk}" in page
+    assert "too late" in client.get("/").content.decode(), "Home names what is in the dead letters"
+
+
 def test_whose_run_it_was_is_told_how_to_ask_anew(ann, sign_in):
     action = told("expired", ann)
     page = sign_in(ann).get(f"/actions/{action.pk}")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from approvals.models import Action
+from approvals.models import Action, Decision
 from project.people.models import User
 from tests import builders
 from tests.conftest import PASSWORD
@@ -121,6 +121,7 @@ def test_high_needs_the_password_again_and_uses_it_up(ann: User, ben: User, sign
 def test_a_token_decides_medium_and_never_high(ann: User, ben: User, with_token: Any) -> None:
     client = with_token(ben, "decide")
     assert say(client, builders.action(by=ann)).status_code == 201
+    assert Decision.objects.get().channel == "api", "that no page was open is kept with it"
     assert refusal(say(client, builders.action(by=ann, tier="high"), reason="seen")) == (403, "step_up_required")
 
 

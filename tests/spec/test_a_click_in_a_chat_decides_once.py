@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 
-from approvals import telling
+from approvals import decide, telling
 from approvals.clicks import SIGNED
 from approvals.models import Action, Channel, Click, Decision
 from project.lib import clock
@@ -123,6 +123,29 @@ def test_a_late_click_is_told_who_was_first(chat, asked, owner):
     press(value_of(asked))
     assert (now_of(asked).status, outcome()) == ("rejected", "already_decided")
     assert "owner decided" in why(chat)
+
+
+def test_each_cause_of_a_click_that_decides_nothing_has_its_own_words(chat, asked, owner):
+    told = []
+    for cause in ("nobody knows it", "changed", "withdrawn", "decided", "over"):
+        if cause == "nobody knows it":
+            press(value_of(asked, id=10**9))
+        elif cause == "changed":
+            press(value_of(asked, revision=2))
+        else:
+            action = builders.action(by=asked.requested_by, arguments=PULL)
+            if cause == "withdrawn":
+                decide.cancel(action, by=owner)
+            elif cause == "decided":
+                say(action, owner)
+            else:
+                Action.objects.filter(pk=action.pk).update(expires_at=action.created_at)
+            press(value_of(action))
+        told.append(why(chat))
+    for words, said in zip(("does not belong", "changed", "withdrawn", "owner decided", "expired"), told, strict=True):
+        assert words in said
+    assert len(set(told)) == len(told)
+    assert now_of(asked).status == "awaiting"
 
 
 def test_the_same_click_again_decides_nothing_more(chat, asked, ben):

@@ -286,6 +286,17 @@ class TestParallel:
         assert [order.item for order in shop.done.values()] == ["b"]
         assert Action.objects.get(status="awaiting").arguments["item"] == "a"
 
+    def test_a_no_to_one_leaves_the_other_as_it_was(self, shop, ben):
+        with handling(lambda run: act(run, "del", kind="shop.order", **run.event.data)):
+            ask(item="a"), ask(item="b")
+            first, second = Action.objects.order_by("pk")
+            say(first, ben, "reject")
+            settle()
+            assert (now_of(first).status, now_of(second).status) == ("rejected", "awaiting")
+            say(second, ben)
+            settle()
+        assert [order.item for order in shop.done.values()] == ["b"]
+
 
 class TestLow:
     """Small writes happen at once and are reported; beyond the budget they wait for a person."""

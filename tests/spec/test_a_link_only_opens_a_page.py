@@ -1,20 +1,31 @@
 """AP-01: whoever opens a link, a mail scanner, a chat preview, a browser that fetches ahead: it decides nothing."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import cycle
+from urllib.parse import unquote_plus
 
 import pytest
-from django.test import Client
+from django.conf import settings
+from django.test import Client, override_settings
 
-from approvals.models import Action
+from approvals import links as one_builder
+from approvals import telling
+from approvals.carriers import CARRIERS
+from approvals.models import Action, Connection, Notice
+from project.lib import crypto
 from tests import builders
 from tests.approvals.test_argument_forms import PULL
+from tests.approvals.test_carriers import ADDRESS, GOOD
 from tests.conftest import PASSWORD
 from tests.contract.test_who_may_open_a_page import in_the_admin
 from tests.contract.world import API, OPERATIONS
 from tests.dump import differences, everything
+from tests.house import tree
 from tests.house.test_pages import ALL
+from tests.recorder import Recorder
+from tests.telling import a_mailbox, reach
 
 pytestmark = pytest.mark.django_db
 ROBOTS = {
@@ -103,3 +114,39 @@ def test_no_address_of_the_desk_holds_anything_that_opens_it(asked, ben, sign_in
         assert not re.search(r"(token|secret|sig|key)=", address)
     assert page.headers["Referrer-Policy"] == "same-origin"
     assert Client().get(f"/actions/{asked.pk}").headers["location"].startswith("/sign-in")
+
+
+@contextmanager
+def a_way(system: str) -> Iterator[Callable[[], str]]:
+    """A connection `post` of this system; called, it tells what went over it last."""
+    if system == "smtp":
+        with a_mailbox() as box:
+            yield lambda: box.taken[-1].message.get_content()
+        return
+    with Recorder(lambda *_: (200, {}, GOOD.get(system, {}))) as far:
+        channels = {"night": [f"json://127.0.0.1:{far.port}/night"]}
+        secrets = crypto.seal({"token": "T", "webhook_url": f"{far.url}/hook", "channels": channels})
+        Connection.objects.create(slug="post", system=system, config={"api_url": far.url}, sealed_secrets=secrets)
+        with override_settings(EGRESS_ALLOW=[f"127.0.0.1:{far.port}"]):
+            yield lambda: unquote_plus(far.seen[-1].body.decode())
+
+
+@pytest.mark.parametrize("system", CARRIERS)
+def test_every_way_to_a_person_carries_the_one_link_and_it_only_opens(system, asked, ben, sign_in):
+    with a_way(system) as last:
+        reach(ben, "post", {"smtp": "ben@example.org", "notify": "night", **ADDRESS}.get(system, ""))
+        telling.tick()
+        notice = Notice.objects.get()
+        assert notice.status == "sent", notice.error
+        links_in_it = set(re.findall(rf"{re.escape(settings.BASE_URL)}/[\w/.?=&-]*", last()))
+    assert links_in_it == {one_builder.link_to(notice)}
+    path = f"/{links_in_it.pop().split('/', 3)[3]}"
+    browsers, before = [Client(), sign_in(ben)], everything()
+    for browser in browsers:
+        look(browser, [path] * len(ROBOTS), ROBOTS.values())
+    assert differences(before, everything()) == {}
+
+
+def test_one_module_makes_the_links_of_messages():
+    makes = [tree.named(path) for path in tree.modules() if "/go/" in path.read_text()]
+    assert makes == ["approvals/links.py"]

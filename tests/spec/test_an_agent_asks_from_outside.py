@@ -287,6 +287,9 @@ def test_whoever_asked_may_withdraw_it(shop: Shop, ann: User, ben: User, who: st
     gone = client.post(path, {"reason": "not needed"}, content_type="application/json")
     assert (gone.status_code, gone.json()["status"]) == (200, "cancelled")
     assert refusal(client.post(path, {}, content_type="application/json")) == (409, "already_decided")
+    carry_out()
+    told = client.get(f"{API}/actions/{number}").json()
+    assert (told["status"], told["result"], told["decisions"], shop.sent) == ("cancelled", None, [], [])
 
 
 def test_what_is_under_way_is_not_withdrawn(robot: Client) -> None:

@@ -1,21 +1,23 @@
 """What was approved happens once, whatever breaks between us and the far side; what is unclear is called unknown."""
 
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
-from approvals import clearing, deliver, outcomes
-from approvals.act import Undeliverable, act
+from approvals import clearing, deliver, outcomes, tasks
+from approvals.act import Rejected, Undeliverable, act
 from approvals.errors import CannotSendAgain, NotReviewer, NotSent, OutcomeUnknown, Refused
 from approvals.models import Action, Attempt
 from approvals.outcomes import Outcome
 from approvals.tiers import Tier
-from project.lib import canonical
+from project.lib import canonical, clock, failpoints
 from project.people.models import User
 from tests import builders
 from tests.handlers import work
 from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
-from triggers.models import Audit, DeadLetter, Event, Run, Switch
+from triggers import dispatch
+from triggers.models import Audit, DeadLetter, Event, Run, Switch, Wait
 
 pytestmark = pytest.mark.django_db
 
@@ -47,12 +49,81 @@ def test_no_yes_no_effect(shop):
     assert shop.sent == []
 
 
+def test_no_yes_no_effect_in_a_loop_after_a_no_or_in_a_run_that_another_one_started(shop, ben):
+    def winding(run):
+        for number in range(2):
+            with suppress(Rejected):
+                act(run, f"order {number}", kind="shop.order", key=f"order-{number}")
+        run.emit(type="tea.wanted")
+
+    with handling(winding, "winding"), handling(order, "started"):
+        builders.trigger("started", source="/nightdesk", type_pattern="tea.wanted")
+        builders.run("winding")
+        settle()
+        say(Action.objects.get(), ben, "reject")
+        settle()
+        say(Action.objects.get(status="awaiting"), ben, "reject")
+        settle()
+        assert [action.status for action in Action.objects.order_by("pk")] == ["rejected", "rejected", "awaiting"]
+        assert shop.sent == []
+        say(Action.objects.get(status="awaiting"), ben)
+        settle()
+    assert shop.sent == ["order-7"]
+
+
+def test_after_a_no_nothing_calls_whoever_asks_for_it(shop, ben):
+    action = ordered()
+    say(action, ben, "reject")
+    assert deliver.start(action.pk, 0) is None
+    tasks.deliver_action(action_id=action.pk)
+    settle()
+    assert (now_of(action).status, Run.objects.get().status, shop.sent) == ("rejected", "cancelled", [])
+
+
 def test_a_yes_has_its_effect_and_the_run_gets_the_result(shop, ben):
     action = ordered(ben)
     settle()
     assert shop.sent == ["order-7"]
     assert now_of(action).result == {"cups": 2, "key": "order-7"}
     assert Run.objects.get().result == {"cups": 2, "key": "order-7"}
+
+
+def test_a_yes_that_comes_before_its_run_has_gone_to_sleep_counts(shop, ben, monkeypatch):
+    """It is visible, so somebody may press: here the worker dies before it has written down that the run waits."""
+
+    class WorkerDied(BaseException):
+        pass
+
+    def die(place: str) -> None:
+        if place == "before_suspend_commit":
+            raise WorkerDied
+
+    run = builders.run("story")
+    monkeypatch.setattr(failpoints, "reached", die)
+    with pytest.raises(WorkerDied):
+        work()
+    monkeypatch.setattr(failpoints, "reached", None)
+    action = Action.objects.get()
+    assert not Wait.objects.exists()
+    assert say(action, ben).status == "approved"
+    settle()
+    assert shop.sent == ["order-7"]
+    Run.objects.filter(pk=run.pk).update(leased_until=clock.now() - timedelta(seconds=1))
+    dispatch.reclaim_lost()
+    settle()
+    assert (now_of(run).result, len(shop.sent)) == ({"cups": 2, "key": "order-7"}, 1)
+
+
+def test_time_that_runs_out_afterwards_ends_nothing_any_more(shop, ben, later):
+    action = ordered(ben)
+    settle()
+    ended = (now_of(action).settled_at, Run.objects.get().finished_at)
+    for _ in range(2):
+        later(days=8)
+        assert not deliver.expire(action.pk)
+        settle()
+    assert (now_of(action).status, Run.objects.get().status) == ("delivered", "succeeded")
+    assert (now_of(action).settled_at, Run.objects.get().finished_at) == ended
 
 
 def test_two_deliveries_at_once_call_once(shop, ben):
