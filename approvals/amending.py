@@ -91,9 +91,10 @@ def loosened(row: PolicyRule | None, fields: dict[str, Any], found: Backtest) ->
     if row is not None and row.asks_for_high and any(fields.get(name) != getattr(row, name) for name in ASKS):
         does = "denies" if row.effect == DENY else "asks for high"
         said.append(f"The rule {row.slug} {does}, and would be {'changed' if fields else 'taken away'}.")
-    if found.less_than_high:
-        numbers = ", ".join(f"A-{pk}" for pk in found.less_than_high[:5])
-        said.append(f"{len(found.less_than_high)} of the last 30 days that were high would be less: {numbers}.")
+    for high, becomes in ((found.less_than_high, "be less"), (found.high_for_others, "need fewer or other people")):
+        if high:
+            numbers = ", ".join(f"A-{pk}" for pk in high[:5])
+            said.append(f"{len(high)} of the last 30 days that were high would {becomes}: {numbers}.")
     return said
 
 

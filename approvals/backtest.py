@@ -46,6 +46,7 @@ class Backtest:
     asks_more: int = 0  # waited, and would have asked for all that it asked for and more
     asks_otherwise: int = 0  # waited, and would have asked fewer or other people, on a lower tier or without four eyes
     less_than_high: list[int] = field(default_factory=list)
+    high_for_others: list[int] = field(default_factory=list)  # still high, for fewer or other people
     changes: list[Change] = field(default_factory=list)
 
     @property
@@ -60,6 +61,8 @@ class Backtest:
         setattr(self, counted, getattr(self, counted) + 1)
         if weight(was) >= Tier.HIGH.rank and weight(would) < Tier.HIGH.rank:
             self.less_than_high.append(change.action.pk)
+        elif weight(was) == Tier.HIGH.rank and counted == "asks_otherwise":
+            self.high_for_others.append(change.action.pk)
         if len(self.changes) < SHOWN:
             self.changes.append(change)
 

@@ -146,6 +146,7 @@ class BacktestOut(Schema):
     asks_more: int
     asks_otherwise: int
     less_than_high: list[int]
+    high_for_others: list[int]
     loosens: list[str]
     warns: list[str]
     changes: list[TriedOut]

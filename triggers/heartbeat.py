@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 
 from project.lib import clock
 from triggers.models import Run
@@ -108,7 +108,7 @@ class Heartbeat:
     def tell(self) -> None:
         try:
             self.note(memory())
-        except DatabaseError:
+        except (DatabaseError, InterfaceError):
             connection.close()  # it is told a second later
 
     def renew(self) -> bool | None:
@@ -116,7 +116,7 @@ class Heartbeat:
         try:
             rows = Run.objects.filter(pk=self.run.pk, fence=self.run.fence, status=Status.RUNNING)
             return bool(rows.update(leased_until=clock.now() + LEASE, memory_mib=memory()))
-        except DatabaseError:
+        except (DatabaseError, InterfaceError):
             connection.close()
             return None
 

@@ -224,6 +224,19 @@ class TestLooseningHigh:
         row = create("all-high", owner, "true", tier="high")
         assert isinstance(amending.save("change", "all-high", row, by=owner, version=1, order=5), PolicyRule)
 
+    def test_so_does_a_change_after_which_fewer_or_others_would_decide_what_is_high(self, owner):
+        merge()
+        row = create("two-of-us", owner, "action.kind == 'github.merge'", quorum=2, reviewers=["admin"])
+        assert isinstance(row, PolicyRule), "to ask for more needs nobody else"
+        for change in (
+            amending.save("change", "two-of-us", row, by=owner, version=1, quorum=1),
+            amending.save("change", "two-of-us", row, by=owner, version=1, reviewers=["reviewer"]),
+            amending.save("archive", "two-of-us", row, by=owner, version=1),
+        ):
+            assert isinstance(change, PolicyChange)
+            assert "fewer or other people" in change.reasons[0]
+        assert PolicyRule.objects.kept().get().quorum == 2
+
     def test_so_does_a_change_after_which_an_action_would_be_less_than_high(self, owner):
         pr()
         row = create("odd", owner, "action.arguments.amount > 500")  # cannot be asked about a pull request: high
