@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import Group
 from django.test import Client
 
 from approvals.models import Freeze, PolicyChange
 from project.lib import clock
+from project.people import roles
 from project.people.models import User
 from tests import builders
 from tests.ruled import rule
@@ -134,6 +136,7 @@ def make_world(requester: User) -> World:
     action = builders.action(by=requester, run=run, arguments={"repo": "acme/shop", "title": "secret title"})
     rows = {"events": event, "runs": run, "dead-letters": letter, "actions": action, "refusals": refusal}
     rows["bulk"] = bulk_job
+    rows["teams"] = Group.objects.get(name=roles.VIEWER)
     rows["policy-changes"] = PolicyChange.objects.create(verb="archive", slug="refunds", by=requester, at=now)
     times = {"starts_at": now + DAY, "ends_at": now + 2 * DAY, "at": now}
     rows["freezes"] = Freeze.objects.create(name="Later", by=requester, **times)

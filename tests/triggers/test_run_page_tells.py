@@ -45,7 +45,7 @@ def blocked(later: Callable[..., None]) -> Run:
 
 def test_it_says_how_many_tries_there_are(page: Callable[..., str]) -> None:
     trigger = builders.trigger("triage-issue", limits={"retries": {"max": 1}})
-    assert "<dd>0 of at most 2</dd>" in page(builders.run(trigger=trigger))
+    assert "<dd>1 of at most 2</dd>" in page(builders.run(trigger=trigger))
 
 
 def test_a_blocked_run_shows_both_inputs_and_its_three_choices(
