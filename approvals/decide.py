@@ -24,6 +24,7 @@ from approvals.models import Act, Action, Decision
 from approvals.models.action import Status
 from approvals.refusals import (
     VERDICTS,
+    check_no_machine_nods_to_itself,
     check_person,
     check_row,
     check_words,
@@ -43,6 +44,7 @@ from triggers import bells
 from triggers.models import Audit, Run
 
 LEFT_AFTER_REOPEN = timedelta(seconds=900)  # at least this long people may decide again
+BY_TOKEN = "api"  # the channel of a decision that a program brings for its person
 TASK = "approvals.tasks.deliver_action"
 
 
@@ -126,6 +128,8 @@ def hear(
 ) -> Said | ApprovalProblem:
     """Inside the transaction; a refusal that is returned, not raised, comes with a change that must stay."""
     now = clock.now()
+    if word.channel == BY_TOKEN:
+        check_no_machine_nods_to_itself(held, word.by, word.verdict)
     check_person(held, word.by, ruling, word.verdict)
     again = said_before(held, word)
     if again is not None:

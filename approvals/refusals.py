@@ -44,6 +44,12 @@ def check_person(action: Action, by: User, ruling: Ruling, verdict: str) -> None
         raise SelfApproval
 
 
+def check_no_machine_nods_to_itself(action: Action, by: User, verdict: str) -> None:
+    """Also where a person alone may decide what he asked for, he does it himself, not by a program of his."""
+    if verdict != "reject" and action.token_id is not None and by.pk in action.requester_chain:
+        raise SelfApproval("A program of yours asked for this; look at it and decide in the browser.")
+
+
 def others_may_review(by: User, ruling: Ruling) -> bool:
     """Is there another active person in a role that may decide? A viewer hired second must not lock the desk."""
     return User.objects.filter(is_active=True, groups__name__in=ruling.reviewers).exclude(pk=by.pk).exists()
