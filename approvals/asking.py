@@ -7,6 +7,7 @@ The reviewers a rule names are asked in their order: the first at once, each nex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 
 from django.db import transaction
 
@@ -172,14 +173,17 @@ def climb(step: Step) -> None:
 
 
 def remind(step: Step) -> None:
-    """Those who were asked and may still decide. After an outage one reminder stands for all that were missed."""
+    """Those who were asked and may still decide; who has come to them since is asked now. After an outage one reminder
+    stands for all that were missed."""
     number = sum(at <= step.now for at in step.reminds_at)
     if number <= step.asking.reminders:
         return
     step.asking.reminders = number
     told = step.asking.notices.filter(what="ask").values_list("channel_id", flat=True)
     said = step.action.decisions.filter(revision=step.asking.revision).values_list("by_id", flat=True)
-    again = [channel for channel in reachable(step) if channel.pk in set(told) and channel.person_id not in set(said)]
+    channels, before = reachable(step), set(told)
+    again = [channel for channel in channels if channel.pk in before and channel.person_id not in set(said)]
+    tell(step, channels)
     tell(step, again, what="remind", number=number)
 
 
@@ -215,7 +219,7 @@ def why_nobody(step: Step) -> str:
 def people(step: Step) -> list[User]:
     """Who may say yes now and is asked by now."""
     held = User.objects.filter(is_active=True, groups__name__in=step.names).distinct().order_by("pk")
-    return [person for person in held[:MOST_PEOPLE] if may_decide(step, person)]
+    return list(islice((person for person in held if may_decide(step, person)), MOST_PEOPLE))
 
 
 def may_decide(step: Step, person: User) -> bool:

@@ -4,6 +4,7 @@ nobody could be reached the desk says so."""
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Group
 
 from approvals import asking, deliver, telling
 from approvals.act import act
@@ -56,6 +57,14 @@ class TestAsking:
         assert f"A-{action.pk} Open the fix" in str(told["blocks"])
         receipt = Notice.objects.get()
         assert (receipt.ref["channel"], receipt.sent_at is not None) == ("DU2", True)
+
+    def test_whoever_may_not_decide_takes_nobodys_place(self, chat, ann, ben, monkeypatch):
+        monkeypatch.setattr(asking, "MOST_PEOPLE", 1)
+        ann.groups.add(Group.objects.get(name="reviewer"))
+        reach(ben, "slack", "U2")
+        builders.action(by=ann)
+        rounds()
+        assert receipts() == [("ben", "ask", "sent")], "Ann asked for it, and comes before Ben"
 
     def test_the_time_people_have_counts_from_when_they_can_see_it(self, chat, ann, ben, connection, later):
         """However long its run waited for a worker; and a chat that is down meanwhile ends nothing."""
@@ -223,6 +232,16 @@ class TestReminders:
         rounds()
         assert len([row for row in receipts() if row[1] == "remind"]) == 2
         assert "still waiting, Medium" in chat.to("U3")[-1]["text"]
+
+    def test_find_also_who_came_to_the_reviewers_since(self, chat, ann, ben, eve, later):
+        reach(ben, "slack", "U2")
+        reach(eve, "slack", "U3")
+        builders.action(by=ann)
+        rounds()
+        eve.groups.add(Group.objects.get(name="reviewer"))
+        later(hours=12, minutes=1)
+        rounds()
+        assert receipts() == [("ben", "ask", "sent"), ("eve", "ask", "sent"), ("ben", "remind", "sent")]
 
     def test_that_were_missed_become_one(self, chat, ann, ben, later):
         reach(ben, "slack", "U2")
