@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from tests.house import tree
@@ -38,3 +39,17 @@ def test_nobody_imports_by_a_text():
         if path.name != "registry.py" and ("import_module(" in path.read_text() or "__import__(" in path.read_text())
     ]
     assert disguised == []
+
+
+def test_every_module_stands_in_a_layer():
+    """One that stands in none is held by nothing."""
+    contracts = tomllib.loads((tree.ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = {one["containers"][0]: " : ".join(one["layers"]) for one in contracts if "containers" in one}
+    loose = [
+        tree.named(path)
+        for app, named in layers.items()
+        for path in sorted((tree.ROOT / app).iterdir())
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+        if path.stem not in {"__init__", "apps", "migrations", *named.replace("(", " ").replace(")", " ").split()}
+    ]
+    assert loose == []
