@@ -29,7 +29,6 @@ from triggers.tallies import LADDERS, SLOW, SUM, Key
 
 MOST_QUEUED = 20_000  # runs that are looked at for `queue_depth`
 MOST_LETTERS = 100_000
-NEWEST = 1000  # actions from which the share that asked nobody is taken
 PRIORITIES = range(10)
 
 # name: (tally, labels, what people read)
@@ -114,9 +113,6 @@ def gauges() -> Iterator[Metric]:
     age = Pulse.age("tick")
     if age is not None:
         yield gauge("nightdesk_tick_age_seconds", "Since the last round of the desk.", age)
-    share = auto_share()
-    if share is not None:
-        yield gauge("nightdesk_auto_share", "Share of the newest 1000 actions that asked nobody.", share)
     yield from of_people()
 
 
@@ -134,6 +130,9 @@ OF_PEOPLE: dict[str, tuple[str, Callable[[Measures], float | None]]] = {
 def of_people() -> Iterator[Metric]:
     """What people were spared and asked, by kind and handler."""
     rows = measures.of_last_day()
+    share = measures.together(rows).share
+    if share is not None:
+        yield gauge("nightdesk_auto_share", "Share of the actions of the last 24 hours that asked nobody.", share)
     for name, (words, value_of) in OF_PEOPLE.items():
         family = GaugeMetricFamily(name, words, labels=("kind", "handler"))
         for labels, each in rows.items():
@@ -165,8 +164,3 @@ def expired() -> float:
     now = clock.now()
     oldest = Run.objects.lost(now).order_by("leased_until").values_list("leased_until", flat=True).first()
     return (now - oldest).total_seconds() if oldest else 0.0
-
-
-def auto_share() -> float | None:
-    tiers = list(Action.objects.order_by("-pk").values_list("tier", flat=True)[:NEWEST])
-    return sum(tier in ("read", "low") for tier in tiers) / len(tiers) if tiers else None
