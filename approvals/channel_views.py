@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
@@ -23,10 +23,9 @@ from approvals.policy_forms import WindowsField
 from project.lib.crypto import Unreadable
 from project.people.doors import who
 from project.people.models import User
+from triggers.door import PROBLEM_401
 from triggers.forms.fields import MONO, DeskForm
 from triggers.sources.verify import Forged
-
-FORGED = {"type": "/problems/not_authentic", "title": "Not authentic.", "status": 401, "code": "not_authentic"}
 
 
 class ChannelForm(DeskForm):
@@ -168,5 +167,5 @@ def pressed(request: HttpRequest, slug: str) -> HttpResponse:
             raise Forged("no_secret", "there is no such connection")
         clicks.hear(connection, request.body, headers, remote=request.META.get("REMOTE_ADDR", ""))
     except (Forged, Unreadable):
-        return JsonResponse(FORGED, status=401, content_type="application/problem+json")
+        return HttpResponse(PROBLEM_401, status=401, content_type="application/problem+json")
     return HttpResponse(status=200)
