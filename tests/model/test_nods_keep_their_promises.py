@@ -4,14 +4,12 @@ stop beats go; nothing unrecorded).
 
 NIGHTDESK_EXAMPLES and NIGHTDESK_STEPS make it long; `make chaos` does."""
 
-import os
 from contextlib import ExitStack, suppress
 from datetime import timedelta
 from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from approvals import clearing, decide, deliver, teams
@@ -23,22 +21,13 @@ from project.people.models import User
 from tests import builders, ruled
 from tests.conftest import person
 from tests.database import empty_the_database
+from tests.model.walking import walks
 from tests.nodding import serving
 from triggers import pausing
 from triggers.models import Audit
 
 pytestmark = pytest.mark.django_db(transaction=True)
-EXAMPLES = int(os.environ.get("NIGHTDESK_EXAMPLES", "10"))
-STEPS = int(os.environ.get("NIGHTDESK_STEPS", "40"))
-LONG = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=STEPS,
-    deadline=None,
-    database=None,
-    derandomize=EXAMPLES <= 12,  # the suite walks the same ways every time; long runs look for new ones
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate] if EXAMPLES <= 12 else [Phase.generate, Phase.shrink],
-)
+LONG = walks(examples=10, steps=40)
 NAMES = ("ann", "ben", "cem", "dan")
 PEOPLE = st.sampled_from(NAMES)
 NUMBERS = st.integers(0, 5)

@@ -2,12 +2,10 @@
 
 NIGHTDESK_EXAMPLES and NIGHTDESK_STEPS make it long; `make chaos` does."""
 
-import os
 from contextlib import ExitStack, suppress
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -21,6 +19,7 @@ from approvals import clearing, decide
 from approvals.models import Action
 from project.lib.problem import Problem
 from tests.model import invariants
+from tests.model.walking import walks
 from tests.model.world import MOODS, PARTS, RELEASES, World, opened
 from tests.nodding import say
 from triggers import pausing, redrive, retention
@@ -29,17 +28,7 @@ from triggers.models.run import ENDED
 from triggers.unblock import unblock
 
 pytestmark = pytest.mark.django_db(transaction=True)
-EXAMPLES = int(os.environ.get("NIGHTDESK_EXAMPLES", "12"))
-STEPS = int(os.environ.get("NIGHTDESK_STEPS", "30"))
-LONG = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=STEPS,
-    deadline=None,
-    database=None,
-    derandomize=EXAMPLES <= 12,  # the suite walks the same ways every time; long runs look for new ones
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate] if EXAMPLES <= 12 else [Phase.generate, Phase.shrink],
-)
+LONG = walks(examples=12, steps=30)
 WORKERS = st.sampled_from(["one", "two"])
 PLACES = st.integers(1, 8)  # a process passes before it stops
 NUMBERS = st.integers(0, 7)

@@ -4,7 +4,9 @@
 2. What was shown is what runs: the bytes, the code, the credentials and the target are those that were decided on, or
    the yes is void; and a policy that became stricter voids it too.
 7. Stop beats go: what was rejected, cancelled, taken back, expired or switched off before a start never starts, and
-   what has ended stays ended."""
+   what has ended stays ended.
+
+NIGHTDESK_EXAMPLES and NIGHTDESK_STEPS make it long; `make chaos` does."""
 
 import json
 from contextlib import ExitStack, suppress
@@ -14,7 +16,6 @@ from typing import Any
 
 import pytest
 from django.db.models import F
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, run_state_machine_as_test
 from hypothesis.stateful import rule as step
@@ -32,21 +33,14 @@ from tests import builders
 from tests.conftest import person
 from tests.database import empty_the_database
 from tests.handlers import work
+from tests.model.walking import walks
 from tests.nodding import Order, changed_kind, handling, say, serving, settle
 from tests.ruled import rule
 from triggers import routing
 from triggers.models import Run, Switch
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SCHEDULES = settings(
-    max_examples=12,
-    stateful_step_count=16,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],
-)
+LONG = walks(examples=12, steps=16)
 PEOPLE = st.sampled_from(["ann", "ben", "cleo"])
 MOODS = st.sampled_from(["ok", "ok", "ok", "busy", "silent", "lost"])
 MOVES = st.sampled_from(
@@ -249,4 +243,4 @@ class Nod(RuleBasedStateMachine):
 
 
 def test_no_schedule_breaks_a_promise():
-    run_state_machine_as_test(Nod, settings=SCHEDULES)
+    run_state_machine_as_test(Nod, settings=LONG)
