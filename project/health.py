@@ -124,14 +124,14 @@ def tick() -> str:
 def listeners() -> dict[str, str]:
     """What is wrong with the listener of each open source that needs one; an empty text: it listens."""
     watches = {watch.source_id: watch for watch in Watch.objects.all()}
-    sources = Source.objects.open().filter(kind="file").order_by("slug")
+    sources = Source.objects.open().filter(kind__in=Source.LISTENED).order_by("slug")
     return {source.slug: fault_of(watches.get(source.pk)) for source in sources}
 
 
 def fault_of(watch: Watch | None) -> str:
     if watch is None or not (watch.is_kept or watch.status == Watch.FAILED):
         return "nobody listens"
-    return "" if watch.status == Watch.WATCHING else watch.detail or watch.status
+    return "" if watch.status in (Watch.WATCHING, Watch.HELD) else watch.detail or watch.status
 
 
 CHECKS: dict[str, Callable[[], str]] = {"database": database, "storage": storage, "broker": broker, "tick": tick}

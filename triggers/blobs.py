@@ -27,7 +27,8 @@ def remove_unused(now: datetime) -> int:
 
 
 def unused(now: datetime) -> "models.QuerySet[Blob]":
-    return Blob.objects.filter(stored_at__lt=now - KEPT_FOR, steps=None)
+    kept = models.Q(kept_until=None) | models.Q(kept_until__lt=now)
+    return Blob.objects.filter(kept, stored_at__lt=now - KEPT_FOR, steps=None)
 
 
 def remove_piece(now: datetime) -> int:

@@ -3,20 +3,18 @@ what was remembered, and what changed is told.
 
 Everything is looked at when the listening begins, when hints were lost, and every minute: hints only make it quick."""
 
-import logging
 import os
 import stat
-import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from django.db import DatabaseError, DataError, close_old_connections, connection
+from django.db.models import F
 
-from project.lib import clock, live
-from project.lib.problem import Problem
 from triggers.listeners.hints import Hints, NoHints, gives_hints
 from triggers.listeners.snapshot import Snapshot
+from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Source, Watch
 from triggers.sources.file import (
     Change,
@@ -32,24 +30,17 @@ from triggers.sources.file import (
     walk,
 )
 
-logger = logging.getLogger("nightdesk.listen")
-TURN = 0.2  # seconds between two turns
 POLL = 5.0  # seconds between two looks at everything without hints
 SWEEP = 60.0  # the same with them
 ROOT = 1.0  # seconds between two looks at the root itself
-SIGN = 10.0  # seconds between two signs of life
 RETRY = 60.0  # seconds until hints are asked for again
 MOST_POLLED = 10_000  # files
-PAUSES = (1, 2, 5, 10, 30)  # seconds after a turn that failed; the last one repeats
-UNFORESEEN = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, DataError)  # what no file may end
-
-
-class Trouble(Exception):
-    """The folder cannot be watched right now; the message is for people."""
 
 
 class RootMissing(Trouble):
     """The watched folder is not there."""
+
+    status: ClassVar[str] = Watch.MISSING
 
 
 @dataclass(slots=True)
@@ -61,66 +52,21 @@ class Pending:
     hinted: bool
 
 
-class FileListener(threading.Thread):
-    """Watches the files of `source` until `stop()`; what fails is noted on the source's page and tried again."""
+class FileListener(Listener):
+    """Watches the files of its source."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(name=f"listen {source.slug}", daemon=True)
-        self.source = source
+        super().__init__(source)
         self.watch: FileWatch = parse_watch(source.config)
-        self.stopped = threading.Event()
         self.root = b""
         self.only = b""  # the one file that is watched, below its folder
         self.inode: tuple[int, int] | None = None
         self.hints: Hints | None = None
         self.pending: dict[bytes, Pending] = {}
-        self.failures = 0
         self.why = ""  # no hints are given, or a file cannot be looked at
-        self.noted = ("", "", "")  # status, mode and detail as last written
-        self.recovered = 0  # changes without a hint, not written yet
         self.is_new = True  # nothing was looked at since the listening began
         self.is_deaf = False  # hints were missed: they are asked for anew
-        self.next_look = self.next_root = self.next_sign = self.next_hints = 0.0
-
-    def run(self) -> None:
-        try:
-            while not self.stopped.wait(self.pause()):
-                self.safely_at(time.monotonic())
-        finally:
-            self.let_go()
-            connection.close()
-
-    def stop(self) -> None:
-        self.stopped.set()
-
-    def pause(self) -> float:
-        return PAUSES[min(self.failures, len(PAUSES)) - 1] if self.failures else TURN
-
-    def safely_at(self, now: float) -> None:
-        """One turn; what the database or the file system refuses is noted, and everything is looked at again."""
-        try:
-            try:
-                self.turn(now)
-                self.failures = 0
-            except RootMissing as missing:
-                self.let_go()
-                self.failures = 1  # looked for every second
-                self.note(Watch.MISSING, str(missing))
-            except (Trouble, Problem, OSError) as fault:
-                self.let_go()
-                self.failures += 1
-                self.note(Watch.FAILED, getattr(fault, "detail", str(fault)))
-            except UNFORESEEN as fault:
-                self.let_go()
-                self.failures += 1
-                logger.exception("Source %s: a look at the files failed", self.source.slug)
-                said = f"{type(fault).__name__}: {fault}".strip()
-                self.note(Watch.FAILED, f"Looking at the files failed ({said}); it is tried again, the log has more.")
-        except DatabaseError as error:
-            self.let_go()
-            self.failures += 1
-            logger.error("Source %s: the database does not answer: %s", self.source.slug, str(error).strip())
-            close_old_connections()
+        self.next_look = self.next_root = self.next_hints = 0.0
 
     def turn(self, now: float) -> None:
         if self.inode is None:
@@ -325,26 +271,11 @@ class FileListener(threading.Thread):
 
     def count_recovered(self, told: list[Change], hinted: dict[bytes, bool]) -> None:
         lost = sum(not hinted[change.name] for change in told) if self.hints else 0
-        self.recovered += lost
-        self.is_deaf = self.is_deaf or lost > 0
+        if lost:
+            Watch.objects.filter(source=self.source).update(recovered=F("recovered") + lost)
+            self.is_deaf = True
 
     # Saying how it goes
 
-    def note(self, status: str, detail: str) -> None:
-        """Write how it goes when that changed, and a sign of life now and then."""
-        detail = text_of(os.fsencode(detail))  # it may name a path of any bytes
-        now, noted = time.monotonic(), (status, self.mode, detail)
-        if self.stopped.is_set() or (noted == self.noted and now < self.next_sign and not self.recovered):
-            return
-        at, is_news = clock.now(), noted != self.noted
-        files = len(self.snapshot.present) if self.inode else 0
-        fields = {"status": status, "mode": self.mode, "detail": detail, "files": files, "looked_at": at}
-        if is_news:
-            fields["since"] = at
-            logger.info("Source %s: %s", self.source.slug, " ".join(filter(None, [status, self.mode, detail])))
-        row, _ = Watch.objects.update_or_create(source=self.source, defaults=fields)
-        if self.recovered:
-            Watch.objects.filter(pk=row.pk).update(recovered=row.recovered + self.recovered)
-            self.recovered = 0
-        self.noted, self.next_sign = noted, now + SIGN
-        live.changed("sources", id=self.source.slug)
+    def figures(self) -> dict[str, Any]:
+        return {"files": len(self.snapshot.present) if self.inode else 0}

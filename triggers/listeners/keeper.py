@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from project.lib import clock, live
 from triggers.errors import NotValid
 from triggers.listeners.file import FileListener
-from triggers.models import ConfigVersion, Source, Watch
+from triggers.listeners.thread import Listener, pulse_of
+from triggers.models import ConfigVersion, Pulse, Source, Watch
 
 logger = logging.getLogger("nightdesk.listen")
 BACKOFF = (1, 2, 4, 8, 16, 30)  # seconds before a dead thread is started again; the last one repeats
 STEADY = 60.0  # seconds after which a thread counts as well again
 PATIENCE = 5.0  # seconds all threads have to end
+LISTENERS: dict[str, type[Listener]] = {"file": FileListener}
 
 
 @dataclass(slots=True)
@@ -20,7 +22,7 @@ class Kept:
     """One source, the thread that listens to it, and how often that died."""
 
     source: Source
-    listener: FileListener
+    listener: Listener
     began: float
     deaths: int = 0
     again_at: float = 0.0
@@ -37,7 +39,7 @@ class Keeper:
         """Follow the configuration, and start again what died."""
         version = ConfigVersion.current()
         if version != self.version:
-            self.follow({source.pk: source for source in Source.objects.open().filter(kind="file")})
+            self.follow({source.pk: source for source in Source.objects.open().filter(kind__in=LISTENERS)})
             self.version = version
         for one in self.kept.values():
             if not one.listener.is_alive():
@@ -47,8 +49,9 @@ class Keeper:
         for pk, one in list(self.kept.items()):
             if pk not in wanted:
                 self.end(one)
-                # What happens while it is off is not told when it is on again: the next first look is silent.
+                # What happens to files while it is off is not told when it is on again: the next first look is silent.
                 Watch.objects.filter(source=pk).update(scope="", looked_at=None)
+                Pulse.objects.filter(name=pulse_of(one.source)).delete()
             elif wanted[pk].version != one.source.version:
                 self.end(one)
         for pk, source in wanted.items():
@@ -57,7 +60,7 @@ class Keeper:
 
     def begin(self, source: Source, *, deaths: int = 0) -> None:
         try:
-            listener = FileListener(source)
+            listener = LISTENERS[source.kind](source)
         except NotValid as refused:
             logger.error("Source %s cannot be listened to: %s", source.slug, refused.detail)
             self.note_failed(source, refused.detail)
@@ -85,6 +88,7 @@ class Keeper:
         """Say on the source's page, and so in the desk's health, that nobody listens and why."""
         told = {"status": Watch.FAILED, "detail": detail, "since": clock.now()}
         Watch.objects.update_or_create(source=source, defaults=told)
+        Pulse.beat(pulse_of(source), told["since"], status=Watch.FAILED, detail=detail)
         live.changed("sources", id=source.slug)
 
     def stop(self) -> None:

@@ -14,7 +14,7 @@ from triggers.models.source import Refusal, ScheduleFire, Source
 from triggers.models.step import Step, Wait
 from triggers.models.tally import Counted, Tally
 from triggers.models.trigger import Trigger
-from triggers.models.watch import Watch, WatchedFile
+from triggers.models.watch import Position, Watch, WatchedFile
 from triggers.models.words import EventWords
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "EventWords",
     "Gathered",
     "Pin",
+    "Position",
     "Pulse",
     "Refusal",
     "Run",

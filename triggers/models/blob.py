@@ -10,6 +10,7 @@ class Blob(models.Model):
     text = models.TextField()
     size = models.PositiveIntegerField()  # bytes in UTF-8
     stored_at = models.DateTimeField()  # by the step that gave it last
+    kept_until = models.DateTimeField(null=True)  # of what an event came with, such as a mail's attachment
 
     def __str__(self) -> str:
         return self.sha256[:12]

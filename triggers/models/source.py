@@ -31,7 +31,8 @@ class SourceQuerySet(models.QuerySet["Source"]):
 class Source(models.Model):
     """One sender: its address, how it proves itself, and what it may send."""
 
-    KINDS = ("webhook", "cloudevents", "schedule", "file")
+    LISTENED = ("file", "email", "redis_stream", "kafka", "database")  # the process `listen` asks, nobody rings
+    KINDS = ("webhook", "cloudevents", "schedule", *LISTENED)
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=200)
@@ -87,7 +88,9 @@ class Source(models.Model):
 
     @property
     def needs_secret(self) -> bool:
-        """It lets nobody in before it has one."""
+        """It lets nobody in, or is let in nowhere, before it has one."""
+        if self.kind == "email":
+            return not self.sealed_secrets
         return self.kind in ("webhook", "cloudevents") and self.provider != "none" and not self.sealed_secrets
 
     @property

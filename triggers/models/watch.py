@@ -1,6 +1,7 @@
-"""What a file source has seen: each file as it was last told of, and how the watching goes."""
+"""How the listening to a source goes, how far it has read, and of a file source each file as it was last told of."""
 
 from datetime import timedelta
+from typing import Any
 
 from django.db import models
 from django.db.models import UniqueConstraint
@@ -10,9 +11,11 @@ from triggers.models.source import Source
 
 
 class Watch(models.Model):
-    """How one file source is doing; written by whoever listens to it."""
+    """How one source that is listened to is doing; written by whoever listens to it.
 
-    WATCHING, MISSING, FAILED = "watching", "missing", "failed"
+    `held`: it is heard, and nothing more is read until a trigger's queue has room."""
+
+    WATCHING, MISSING, FAILED, HELD = "watching", "missing", "failed", "held"
 
     source = models.OneToOneField(Source, models.CASCADE, primary_key=True, related_name="watch")
     scope = models.TextField(blank=True, default="")  # what the known files were looked for under; empty: never
@@ -23,6 +26,7 @@ class Watch(models.Model):
     recovered = models.PositiveIntegerField(default=0)  # changes nobody hinted at, found by looking
     since = models.DateTimeField(null=True)  # in this status
     looked_at = models.DateTimeField(null=True)
+    facts = models.JSONField(null=True)  # figures of a kind, such as its lag, by the word people read
 
     def __str__(self) -> str:
         return f"{self.source}: {self.status}"
@@ -31,6 +35,28 @@ class Watch(models.Model):
     def is_kept(self) -> bool:
         """Whether somebody listens to it now."""
         return self.looked_at is not None and clock.now() - self.looked_at < SILENT
+
+
+class Position(models.Model):
+    """How far one place of a source (a mailbox folder, a stream, a table) was read; written after what was read."""
+
+    source = models.ForeignKey(Source, models.CASCADE, related_name="positions")
+    place = models.CharField(max_length=255)
+    value = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [UniqueConstraint(fields=["source", "place"], name="a_place_is_read_from_one_position")]
+
+    def __str__(self) -> str:
+        return f"{self.source_id} {self.place}"
+
+    @classmethod
+    def of(cls, source: Source, place: str) -> dict[str, Any]:
+        return cls.objects.filter(source=source, place=place).values_list("value", flat=True).first() or {}
+
+    @classmethod
+    def move(cls, source: Source, place: str, **value: Any) -> None:
+        cls.objects.update_or_create(source=source, place=place, defaults={"value": value})
 
 
 SILENT = timedelta(seconds=45)  # without a sign of its listener, after which nobody is there
