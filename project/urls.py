@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from project import health, metrics, proving_pages, settings_pages, views
+from project import finding, health, metrics, proving_pages, settings_pages, views
 from project.admin import furnish
 from project.api import addresses, no_such_address
 from project.people import views as people
@@ -18,6 +18,7 @@ furnish(admin.site)
 
 urlpatterns = [
     path("", views.home, name="home"),
+    path("find", finding.find, name="find"),
     path("test-delivery", views.send_test, name="send-test"),
     path("settings", settings_pages.me, name="settings"),
     path("settings/tokens", settings_pages.tokens, name="tokens"),

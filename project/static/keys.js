@@ -2,6 +2,12 @@
 // "a" works only on a card that was on screen for a second. Each key is a visible control with data-shortcut.
 (() => {
   'use strict';
+  document.addEventListener('keydown', event => {  // no single key, so it works while typing and with those off
+    if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+    event.preventDefault();
+    const box = document.querySelector('[data-find]');
+    if (box?.offsetParent) box.select(); else location.assign('/find');
+  });
   if (document.documentElement.dataset.keys === 'off') return;
   const GO = {h: '/', a: '/approvals', d: '/dead-letters', e: '/events', r: '/runs', t: '/triggers', p: '/practice'};
   const SETTLE = 400, SEEN = 1000, CHORD = 1200; // ms
