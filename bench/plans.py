@@ -2,7 +2,7 @@
 
     python -m bench plans [--rows 1000000]
 
-The same tests as in the suite, on both databases; one JSON line each with what did not hold."""
+The same tests as in the suite, on both databases; one JSON line each with what did not hold; it ends with 1 for any."""
 
 import argparse
 import json
@@ -22,6 +22,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     wish = parser.parse_args(arguments)
     env = os.environ | {"NIGHTDESK_ROWS": str(wish.rows)}
+    whole = True
     for name, command in (("sqlite", ["-m", *TEST]), ("postgres", ["-m", "tests.postgres", "-m", *TEST])):
         began = time.monotonic()
         done = subprocess.run(
@@ -31,4 +32,7 @@ def main(arguments: list[str]) -> None:
         if done.returncode and not broken:
             raise SystemExit(done.stdout + done.stderr)
         told = {"rows": wish.rows, "seconds": round(time.monotonic() - began), "not by an index": broken}
-        print(json.dumps({"figure": f"plans, {name}", **told}))
+        print(json.dumps({"figure": f"plans, {name}", **told}), flush=True)
+        whole = whole and not broken
+    if not whole:
+        raise SystemExit(1)

@@ -16,13 +16,13 @@ from project.people.models import User
 from tests import builders
 from tests.handlers import work
 from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, serving, settle
-from tests.races.together import together
+from tests.races.together import rounds, together
 from triggers import redrive
 from triggers.execute import execute
 from triggers.models import DeadLetter, Event, Run, Switch
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-ROUNDS = 6
+ROUNDS = rounds(6)
 
 
 @pytest.fixture

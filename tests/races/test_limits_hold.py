@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from project.lib import clock
 from tests import builders
 from tests.handlers import registered, work
-from tests.races.together import together
+from tests.races.together import rounds, together
 from triggers import breakers, claims, dispatch, endings
 from triggers.durable import Durable
 from triggers.envelope import Arrival
@@ -23,7 +23,7 @@ from triggers.limits import read_limits
 from triggers.models import Breaker, Event, Run, Slot, Source, Trigger
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-ROUNDS = 15
+ROUNDS = rounds(15)
 GIVE_WAY = {  # each makes the door ask for a run that a worker may be taking up just now
     "cancel_running": {"concurrency": {"limit": 1, "when_busy": "cancel_running"}},
     "drop_oldest": {"concurrency": {"limit": 5}, "queue": {"limit": 1, "when_full": "drop_oldest"}},

@@ -11,14 +11,14 @@ from project.people.models import User
 from tests import builders
 from tests.conftest import until
 from tests.handlers import registered, work
-from tests.races.together import together
+from tests.races.together import rounds, together
 from triggers import bulk, endings, pinning, redrive, retention, search
 from triggers.durable import Durable
 from triggers.errors import AlreadyAtWork, AlreadySettled, PayloadGone, Permanent
 from triggers.models import Bulk, Counted, DeadLetter, Event, EventWords, Run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-ROUNDS = 8
+ROUNDS = rounds(8)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from project.people.models import User
 from tests import builders
 from tests.handlers import work
 from tests.nodding import Shop, carry_out, handling, say, serving, the_action
-from tests.races.together import together
+from tests.races.together import rounds, together
 from triggers.configure import insert_named, make_source, make_trigger
 from triggers.errors import SlugTaken
 
@@ -29,7 +29,7 @@ def shop(db: None) -> Iterator[Shop]:
 
 
 def test_fifty_times_a_yes_and_a_no_at_once(shop: Shop, ann: User, ben: User) -> None:
-    for _ in range(50):
+    for _ in range(rounds(50)):
         run = builders.run("story")
         work()
         action = the_action(run=run)
@@ -45,7 +45,7 @@ def test_fifty_times_a_yes_and_a_no_at_once(shop: Shop, ann: User, ben: User) ->
 @pytest.mark.parametrize("what", ["source", "trigger", "connection"])
 def test_of_two_who_take_one_short_name_at_once_the_second_is_told(db: None, what: str) -> None:
     builders.source("github")
-    for number in range(5):
+    for number in range(rounds(5)):
         slug = f"shop-{number}"
         deeds: dict[str, Callable[[], Any]] = {
             "source": lambda slug=slug: make_source(by=None, slug=slug, kind="webhook", provider="github"),
@@ -57,7 +57,7 @@ def test_of_two_who_take_one_short_name_at_once_the_second_is_told(db: None, wha
 
 
 def test_ten_times_three_ticks_at_once(shop: Shop, ann: User) -> None:
-    for number in range(10):
+    for number in range(rounds(10)):
         run = builders.run("story")
         work()
         say(the_action(run=run), ann)

@@ -1,9 +1,8 @@
 """Eight races of the desk, on PostgreSQL with two real connections and a barrier: one wins, the other is told so.
 
-NIGHTDESK_RACES says how many of each: the suite runs sixty, `make chaos` two thousand."""
+The suite runs sixty of each, `make chaos` two thousand."""
 
 import json
-import os
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -22,6 +21,7 @@ from tests.handlers import fresh, registered
 from tests.model import invariants
 from tests.nodding import now_of, say, serving
 from tests.races.crew import Balance, Crew, Deed
+from tests.races.together import rounds
 from triggers import dispatch, pausing, redrive
 from triggers.durable import Durable
 from triggers.envelope import Arrival
@@ -32,7 +32,7 @@ from triggers.journal import Journal
 from triggers.models import DeadLetter, Event, Run, Source, Step, Wait
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-RACES = int(os.environ.get("NIGHTDESK_RACES", "60"))
+ROUNDS = rounds(60)
 LOOK = 100  # races between two looks at what must always hold
 PAST = timedelta(seconds=-5)
 Deeds = tuple[Deed, Deed]
@@ -286,7 +286,7 @@ def test_one_of_two_wins_and_the_other_is_told(kind: type[Race], crew: Crew, ann
     race, memory, wins = kind(ann, ben), invariants.Memory(), set[bool]()
     story = race.story if isinstance(race, OfRuns) else lambda run: "done"
     with serving(getattr(race, "tier", "medium")), registered("story", story):
-        for number, row in enumerate(race.rows(RACES), 1):
+        for number, row in enumerate(race.rows(ROUNDS), 1):
             left, right = crew.race(*race.deeds(row))
             won = race.judge(row, left, right)
             race.balance(crew).won(won)
@@ -294,7 +294,7 @@ def test_one_of_two_wins_and_the_other_is_told(kind: type[Race], crew: Crew, ann
             if number % LOOK == 0:
                 invariants.hold(memory)
     invariants.hold(memory)
-    assert wins == {True, False} or RACES < 20, "they never met: nothing was raced"
+    assert wins == {True, False} or ROUNDS < 20, "they never met: nothing was raced"
 
 
 def test_a_crew_tells_what_each_of_two_did() -> None:

@@ -24,14 +24,14 @@ from tests import builders
 from tests.conftest import PASSWORD
 from tests.handlers import work
 from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, say, serving, settle
-from tests.races.together import together
+from tests.races.together import rounds, together
 from tests.spec.test_a_code_is_taken_once import code_of
 from triggers import redrive
 from triggers.execute import execute
 from triggers.models import Event, Run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-ROUNDS = 8
+ROUNDS = rounds(8)
 
 
 @pytest.fixture

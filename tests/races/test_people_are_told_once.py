@@ -8,13 +8,13 @@ from approvals import asking, telling
 from approvals.models import Asking, Notice
 from tests import builders
 from tests.nodding import say
-from tests.races.together import together
+from tests.races.together import rounds, together
 from tests.slack import FakeSlack
 from tests.telling import a_chat, reach
 from triggers.models import Event
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-ROUNDS = 8
+ROUNDS = rounds(8)
 
 
 @pytest.fixture

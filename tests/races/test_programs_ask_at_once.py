@@ -12,9 +12,10 @@ from approvals.outside import Wanted
 from project.people.models import ApiToken
 from tests import builders
 from tests.nodding import serving
-from tests.races.together import together
+from tests.races.together import rounds, together
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
+ROUNDS = rounds(8)
 
 
 def token() -> ApiToken:
@@ -29,13 +30,13 @@ def test_two_requests_with_one_key_are_one_action() -> None:
     builders.connection("shop", practice=False)
     with serving():
         robot = token()
-        for number in range(8):
+        for number in range(ROUNDS):
             told = together(*[asking(robot, f"k{number}", number + 1)] * 4)
             taken = [each for each in told if not isinstance(each, StillRunning)]
             assert sum(is_new for _, is_new in taken) == 1
             assert len({action.pk for action, _ in taken}) == 1
             assert asking(robot, f"k{number}", number + 1)()[1] is False
-        assert Action.objects.count() == 8
+        assert Action.objects.count() == ROUNDS
 
 
 def test_the_room_of_a_token_is_never_overdrawn(monkeypatch: pytest.MonkeyPatch) -> None:

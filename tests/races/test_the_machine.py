@@ -7,14 +7,14 @@ import pytest
 from project.lib import clock
 from tests import builders
 from tests.handlers import fresh, registered, work
-from tests.races.together import together
+from tests.races.together import rounds, together
 from triggers import dispatch, waking
 from triggers.durable import Durable
 from triggers.execute import execute
 from triggers.models import Run, Wait
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-ROUNDS = 15
+ROUNDS = rounds(15)
 
 
 def test_one_of_two_workers_claims_a_run() -> None:

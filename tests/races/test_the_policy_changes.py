@@ -18,12 +18,12 @@ from tests import builders
 from tests.conftest import person
 from tests.handlers import work
 from tests.nodding import Shop, carry_out, handling, now_of, say, serving, settle
-from tests.races.together import together
+from tests.races.together import rounds, together
 from tests.ruled import rule
 from triggers.errors import Stale
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
-ROUNDS = 8
+ROUNDS = rounds(8)
 
 
 @pytest.fixture

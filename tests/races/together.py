@@ -1,5 +1,6 @@
 """Two people, two workers, two ticks at the same moment: threads with connections of their own and a barrier."""
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,12 @@ from typing import Any
 from django.db import connection
 
 OURS = ("approvals.", "project.", "triggers.")  # a refusal is an answer of a deed; any other error is a fault
+RACES = int(os.environ.get("NIGHTDESK_RACES", "0"))  # of each kind; `make chaos` asks for two thousand
+
+
+def rounds(few: int) -> int:
+    """How often a race is run: `few` times in the suite."""
+    return RACES or few
 
 
 def together(*deeds: Callable[[], Any]) -> list[Any]:
