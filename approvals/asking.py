@@ -12,7 +12,7 @@ from itertools import islice
 from django.db import transaction
 
 from approvals import policy
-from approvals.carriers import CARRIERS
+from approvals.carriers import carrier_of
 from approvals.errors import ApprovalProblem
 from approvals.letters import outcome_of
 from approvals.models import Action, Asking, Channel, Hours, Notice
@@ -251,7 +251,7 @@ def tell(step: Step, channels: Iterable[Channel], *, what: str = "ask", number: 
 
 
 def is_group(channel: Channel) -> bool:
-    return not CARRIERS[channel.connection.system].asks
+    return not carrier_of(channel.connection.system, channel.address).asks
 
 
 def opening(person: User, windows: list[dict[str, object]], now: datetime) -> datetime:
@@ -264,7 +264,8 @@ def bring_up(asking: Asking, action: Action, now: datetime) -> None:
     not to the one who decided."""
     last = action.decisions.filter(revision=asking.revision).order_by("-pk").values_list("by_id", flat=True).first()
     for first in asking.notices.reached().select_related("channel__connection", "person"):
-        in_place = CARRIERS[first.channel.connection.system].replace is not None and bool(first.ref)
+        carrier = carrier_of(first.channel.connection.system, first.channel.address)
+        in_place = carrier.replace is not None and bool(first.ref)
         if not in_place and (first.what != "ask" or first.person_id == last):
             continue
         windows = [] if in_place else Hours.of(first.person)

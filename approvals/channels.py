@@ -9,7 +9,8 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils.crypto import constant_time_compare, salted_hmac
 
-from approvals.carriers import CARRIERS, Carrier, Letter
+from approvals.carriers import CARRIERS, TO_ONE, carrier_of
+from approvals.carrying import Carrier, Letter
 from approvals.errors import DeliveryError, NotValid
 from approvals.models import Channel, Connection, Hours
 from approvals.windows import checked_windows
@@ -31,12 +32,18 @@ HERE = "/settings/notifications"
 def open_ways() -> list[Connection]:
     """Connections by which single people, or a group of ours, can be told."""
     rows = Connection.objects.kept().filter(practice=False, system__in=CARRIERS).order_by("slug")
-    return [row for row in rows if CARRIERS[row.system].needs in ("", *row.secret_names)]
+    return [row for row in rows if ways_of(row)]
+
+
+def ways_of(connection: Connection) -> list[Carrier]:
+    """What a connection holds all for: to a group, to single people, or both."""
+    both = (CARRIERS.get(connection.system), TO_ONE.get(connection.system))
+    return [way for way in both if way and way.needs in ("", *connection.secret_names)]
 
 
 def add(person: User, connection: Connection, address: str) -> Channel:
     """A new channel, or the one there is; a code goes out over it. Raises NotValid."""
-    carrier = carrier_of(connection)
+    carrier = way_to(connection, address.strip())
     kept = carrier.check(address.strip())
     with transaction.atomic():
         rows = Channel.objects.kept().filter(person=person)
@@ -65,8 +72,8 @@ def send_code(channel: Channel) -> None:
         channel,
         Letter(f"Your code for Nightdesk: {code}", lines, page(), key=f"code-{channel.pk}-{now.timestamp():.0f}"),
     )
-    if identify := carrier_of(channel.connection).identify:
-        identity = over(lambda: identify(channel.connection.far(TIMEOUT), channel.address))
+    if clicks := carrier_of(channel.connection.system, channel.address).clicks:
+        identity = over(lambda: clicks.identify(channel.connection.far(TIMEOUT), channel.address))
         Channel.objects.filter(pk=channel.pk).update(identity=identity)
 
 
@@ -127,7 +134,7 @@ def set_hours(person: User, windows: Any) -> None:
 
 
 def carry(channel: Channel, letter: Letter) -> None:
-    carrier = carrier_of(channel.connection)
+    carrier = carrier_of(channel.connection.system, channel.address)
     over(lambda: carrier.send(channel.connection.far(TIMEOUT), channel.address, letter))
 
 
@@ -139,11 +146,13 @@ def over(call: Callable[[], T]) -> T:
         raise NotValid(f"It was not taken: {error}", field="address") from None
 
 
-def carrier_of(connection: Connection) -> Carrier:
-    try:
-        return CARRIERS[connection.system]
-    except KeyError:
-        raise NotValid("Nobody can be told by this connection.", field="connection") from None
+def way_to(connection: Connection, address: str) -> Carrier:
+    """Raises NotValid when this connection leads nowhere, or not to single people."""
+    ways = ways_of(connection)
+    if not ways:
+        raise NotValid("Nobody can be told by this connection.", field="connection")
+    wanted = carrier_of(connection.system, address)
+    return wanted if wanted in ways else ways[0]
 
 
 def hashed(channel: Channel, code: str) -> str:

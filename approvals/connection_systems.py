@@ -13,7 +13,11 @@ SYSTEMS = {
     "http": ("globe", "HTTP", "Requests to web addresses, with credentials in headers for the hosts you name."),
     "smtp": ("mail", "Mail", "Mail through your own SMTP server."),
     "slack": ("hash", "Slack", "Messages into one channel, by a bot's token or an incoming webhook."),
-    "feishu": ("message-circle", "Feishu", "Messages into one group, by the webhook of a custom bot. Lark too."),
+    "feishu": (
+        "message-circle",
+        "Feishu",
+        "Messages into one group, by a custom bot's webhook; to single people by an app. Lark too.",
+    ),
     "wecom": ("messages-square", "WeCom", "Messages into one group, by the webhook of a group bot."),
     "dingtalk": ("message-square", "DingTalk", "Requests to decide into one group, by the webhook of its robot."),
     "telegram": ("send", "Telegram", "Requests to decide to single people, by a bot of yours."),
@@ -108,10 +112,25 @@ class SlackForm(WebhookForm):
     channel = plain_field("Channel", "With a token: the channel's id, C0123456789.")
 
 
-class FeishuForm(WebhookForm):
-    SECRETS = ("webhook_url", "secret")
+class RobotForm(WebhookForm):
+    SECRETS: ClassVar[tuple[str, ...]] = ("webhook_url", "secret")
 
     secret = secret_field("Signing secret", "If the bot checks signatures.")
+
+
+class FeishuForm(RobotForm):
+    """The group by its bot's webhook; single people, when an app's id and secret are there too."""
+
+    CONFIG = ("app_id", "api_url")
+    SECRETS = (*RobotForm.SECRETS, "app_secret", "encrypt_key")
+
+    app_id = plain_field("App ID", "To write to single people, by an app with a bot: cli_…")
+    app_secret = secret_field("App secret")
+    encrypt_key = secret_field("Encrypt key", "For buttons: it proves whose click it was.")
+    api_url = address_field("API address", "Empty for open.feishu.cn; Lark: https://open.larksuite.com")
+
+    def clean_api_url(self) -> str:
+        return str(self.cleaned_data["api_url"]).rstrip("/")
 
 
 class TelegramForm(ConnectionForm):
@@ -143,7 +162,7 @@ FORMS: dict[str, type[ConnectionForm]] = {
     "slack": SlackForm,
     "feishu": FeishuForm,
     "wecom": WebhookForm,
-    "dingtalk": FeishuForm,
+    "dingtalk": RobotForm,
     "telegram": TelegramForm,
     "stripe": StripeForm,
     "notify": NotifyForm,

@@ -8,7 +8,8 @@ from datetime import datetime, time, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from approvals.carriers import CARRIERS, Letter
+from approvals.carriers import carrier_of
+from approvals.carrying import Letter
 from approvals.done import Group, done
 from approvals.errors import DeliveryError, NotValid
 from approvals.models import Channel, Digest, Review
@@ -81,7 +82,8 @@ def carried(person: User, letter: Letter) -> bool:
     ways = sorted(Channel.objects.usable().filter(person=person), key=lambda way: way.connection.system != "smtp")
     for way in ways:
         try:
-            CARRIERS[way.connection.system].send(way.connection.far(TIMEOUT), way.address, letter)
+            carrier = carrier_of(way.connection.system, way.address)
+            carrier.send(way.connection.far(TIMEOUT), way.address, letter)
         except (DeliveryError, NotValid, Unreadable) as error:
             logger.warning("The digest for %s did not go out by %s: %s", person.pk, way.connection.slug, error)
         else:

@@ -5,16 +5,17 @@ from datetime import datetime
 
 from django.conf import settings
 
-from approvals.carriers import CARRIERS, Letter
+from approvals.carriers import carrier_of
+from approvals.carrying import Letter
 from approvals.links import link_to
 from approvals.models import Action, Asking, Notice
 from approvals.models.action import Status
+from approvals.pressing import APPROVE
 from approvals.refusals import how_it_ended, is_question
 from approvals.tiers import Tier
 from project.lib.visible import plain
 from project.people.models import User
 
-APPROVE = "approve"
 LONGEST_LINE = 500  # characters of one fact; the page says the rest
 ENDS = {
     Status.APPROVED: "approved",
@@ -67,7 +68,7 @@ def button(notice: Notice) -> tuple[str, str] | None:
     """For medium only, only where the far side signs clicks of a person that is known there, and only under a headline
     that says all of it: what was cut is read on the page."""
     action, channel = notice.asking.action, notice.channel
-    signed = CARRIERS[channel.connection.system].signs_clicks and channel.identity
+    signed = carrier_of(channel.connection.system, channel.address).clicks and channel.identity
     if action.tier != Tier.MEDIUM or is_question(action) or action.title.endswith("…") or not signed:
         return None
     shown = {"id": action.pk, "digest": notice.asking.digest, "revision": notice.asking.revision}

@@ -19,7 +19,7 @@ NEEDED = {  # one of these secrets, and what is said without
     "stripe": (("key",), "a key"),
 }
 LONGEST_WINDOW = 30 * 24 * 3600  # seconds a far side may be said to remember a key
-TEXTS = ("api_url", "host", "security", "username", "sender", "channel")
+TEXTS = ("api_url", "host", "security", "username", "sender", "channel", "app_id")
 
 
 def check_connection(
@@ -37,6 +37,8 @@ def check_connection(
         raise NotValid("Name the hosts to which the headers may go.", field="hosts")
     if system == "slack" and known.get("token") and not config.get("channel"):
         raise NotValid("With a token the channel must be named.", field="channel")
+    if system == "feishu" and known.get("app_secret") and not config.get("app_id"):
+        raise NotValid("With an app's secret its id is needed.", field="app_id")
     if system == "smtp":
         check_mail(config, practice=practice)
     if system in NEEDED and secrets is not None and not practice:

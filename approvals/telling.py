@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from approvals import asking, policy
-from approvals.carriers import CARRIERS, Ref
+from approvals.carriers import carrier_of
+from approvals.carrying import Ref
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
 from approvals.letters import letter_of
 from approvals.models import Action, Notice
@@ -83,13 +84,13 @@ def is_wanted(notice: Notice, ruling: Ruling, now: datetime) -> bool:
 
 def carry(notice: Notice) -> Ref:
     """Send it, or bring the message it follows up to date; how the far side calls it."""
-    carrier, letter = CARRIERS[notice.channel.connection.system], letter_of(notice)
-    far = notice.channel.connection.far(TIMEOUT)
+    channel, letter = notice.channel, letter_of(notice)
+    carrier, far = carrier_of(channel.connection.system, channel.address), channel.connection.far(TIMEOUT)
     first = notice.follows
     if first is not None and carrier.replace is not None and first.ref:
         carrier.replace(far, first.ref, letter)
         return dict(first.ref)
-    return carrier.send(far, notice.channel.address, letter)
+    return carrier.send(far, channel.address, letter)
 
 
 def put_back(notice: Notice, why: str) -> None:

@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import override_settings
 
-from approvals.carriers import CARRIERS, Letter
+from approvals.carriers import CARRIERS, TO_ONE
+from approvals.carrying import Letter
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
 from approvals.kinds import Far
 from tests.recorder import Recorder
@@ -113,7 +114,7 @@ def test_a_message_is_brought_up_to_date_where_it_stands(far, system, path):
 
 
 def test_only_where_clicks_are_signed_a_message_can_have_a_button():
-    assert {system for system, carrier in CARRIERS.items() if carrier.signs_clicks} == {"slack"}
+    assert {system for ways in (CARRIERS, TO_ONE) for system, way in ways.items() if way.clicks} == {"slack", "feishu"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from approvals import decide, telling
-from approvals.clicks import SIGNED
+from approvals.chats.slack import SIGNED
 from approvals.models import Action, Channel, Click, Decision
 from project.lib import clock
 from tests import builders, slack
