@@ -45,9 +45,10 @@ def check_person(action: Action, by: User, ruling: Ruling, verdict: str) -> None
 
 
 def check_no_machine_nods_to_itself(action: Action, by: User, verdict: str) -> None:
-    """Also where a person alone may decide what he asked for, he does it himself, not by a program of his."""
-    if verdict != "reject" and action.token_id is not None and by.pk in action.requester_chain:
-        raise SelfApproval("A program of yours asked for this; look at it and decide in the browser.")
+    """Also where a person alone may decide what he asked for, he does it himself, not by a program of his: one token
+    rings, or proposes, and another one of the same person says yes."""
+    if verdict != "reject" and by.pk in action.requester_chain:
+        raise SelfApproval("You, or a program of yours, asked for this; look at it and decide in the browser.")
 
 
 def others_may_review(by: User, ruling: Ruling) -> bool:

@@ -78,11 +78,13 @@ def is_what_was_shown(action: Action) -> bool:
     """Do the stored text, its digest, and the digest people decided on (or that was proposed) agree?
 
     The connection's version is part of it: other credentials, or another address, are another effect; so is the version
-    of the code that carries it out."""
+    of the code that carries it out. What is low and is not held back was shown to nobody: it goes by the connection as
+    it is."""
     if not action.is_intact or not code_is_same(action):
         return False
     if not Tier(action.tier).waits:
-        return action.revision == 1 and action.digest == action.proposal_digest
+        is_first = action.revision == 1 and action.digest == action.proposal_digest
+        return is_first and (not action.take_back_for or connection_is_same(action))
     decided = action.decisions.filter(verdict="approve", revision=action.revision)
     return set(decided.values_list("digest", flat=True)) == {action.digest} and connection_is_same(action)
 

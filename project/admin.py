@@ -203,14 +203,19 @@ class RoleAdmin(Guarded, DjangoGroupAdmin):  # type: ignore[misc]
 
 
 class TokenAdmin(Guarded):
-    """Tokens are made by `manage.py create_token`, since their text is shown only once."""
+    """Tokens are made, and revoked for good, under Settings; their text is shown only once."""
 
     list_display = ("name", "user", "service", "hint", "created_at", "last_used_at", "revoked_at")
     fields = ("name", "user", "service", "scopes", "hint", "created_at", "last_used_at", "revoked_at")
-    readonly_fields = ("user", "service", "scopes", "hint", "created_at", "last_used_at")
+    readonly_fields = ("user", "service", "scopes", "hint", "created_at", "last_used_at", "revoked_at")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Nothing but its name: a revocation of this very moment stays one."""
+        obj.save(update_fields=["name"])
+        Audit.write("change", obj, by=who(request), fields=form.changed_data)
 
 
 class AuthenticatorAdmin(Guarded):

@@ -98,6 +98,15 @@ def test_a_token_is_never_shown_again(fresh, ann):
     assert fresh.post(address(ApiToken, "add"), {}).status_code == 403
 
 
+def test_a_token_that_was_revoked_stays_revoked(fresh, ann):
+    token, _ = ApiToken.objects.all().issue(user=ann, service="", name="laptop", scopes=["read"])
+    token.revoke()
+    form = {"name": "old laptop", "revoked_at_0": "", "revoked_at_1": "", "revoked_at": ""}
+    assert fresh.post(address(ApiToken, "change", token.pk), form).status_code == 302
+    token.refresh_from_db()
+    assert (token.name, token.revoked_at is not None) == ("old laptop", True)
+
+
 @pytest.mark.parametrize("held", [(), (roles.VIEWER, roles.OPERATOR, roles.REVIEWER)])
 def test_the_admin_is_closed_to_everybody_else(held, db, sign_in):
     client = sign_in(person("x", *held))

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from approvals import clearing, decide, freezing
+from approvals import clearing, decide, freezing, starts
 from approvals.errors import NotValid
 from approvals.models import Action, Freeze
 from project.lib import clock
 from project.lib.schema import rfc3339
 from project.people.models import User
+from tests import builders
 from tests.agents import agent, ask
 from tests.conftest import PASSWORD
 from tests.contract.world import API
@@ -112,6 +113,15 @@ def test_it_means_what_it_names(shop: Shop, ben: User, means: dict[str, Any], ho
     assert len(shop.sent) == (0 if holds else 1)
 
 
+def test_a_freeze_of_everything_holds_back_no_alarm_of_the_desk() -> None:
+    alarm, other = (builders.action(kind, tier="low", status="approved") for kind in ("notify.send", "github.comment"))
+    freeze, now = frozen(), clock.now()
+    assert starts.thaws_at(alarm, now) == now
+    assert starts.thaws_at(other, now) == freeze.ends_at
+    named = frozen(kinds=["notify.*"], hours=5)
+    assert starts.thaws_at(alarm, now) == named.ends_at
+
+
 def test_what_needs_no_nod_waits_too(later: Callable[..., None]) -> None:
     with serving("low") as shop:
         frozen()
@@ -151,7 +161,9 @@ def test_the_page_of_an_action_says_until_when(shop: Shop, ben: User, sign_in: A
     frozen(name="Between <the> years")
     ask(agent("robot"))
     browser, path = sign_in(ben), f"/actions/{the_action().pk}"
-    assert "A freeze is on until" in browser.get(path).content.decode()
+    page = browser.get(path).content.decode()
+    assert "A freeze is on until" in page
+    assert ("until then it can be taken back" in page, "s to take it back" in page) == (True, False)
     say(the_action(), ben)
     carry_out()
     page = browser.get(path).content.decode()

@@ -55,6 +55,15 @@ def test_who_was_switched_off_cannot_decide(ann, ben):
         say(action, User.objects.get(pk=ben.pk))
 
 
+def test_no_program_nods_to_what_another_program_of_the_same_person_rang_for(owner):
+    """One token rings, another one says yes: together they would be nobody's nod at all."""
+    rung = builders.run(event=builders.event(requester=owner))
+    action = builders.action(run=rung, requester_chain=requesters.chain(rung, four_eyes=False))
+    with pytest.raises(SelfApproval, match="in the browser"):
+        say(action, owner, channel=decide.BY_TOKEN)
+    assert say(action, owner).status == "approved"
+
+
 def test_on_a_desk_with_one_reviewer_the_owner_may_decide_medium(owner, eve):
     roles.grant(eve, roles.VIEWER)  # hired second; she must not lock the desk
     assert say(builders.action(by=owner), owner).status == "approved"

@@ -86,6 +86,15 @@ class TestAHold:
         settle()
         assert (now_of(action).status, shop.sent) == ("approved", [])
 
+    def test_another_connection_than_was_shown_is_asked_about(self, shop, later):
+        action = ordered()
+        action.connection.change(by=None, config={"address": "another"})
+        later(seconds=301)
+        settle()
+        row = now_of(action)
+        assert (row.status, row.tier, row.reason_code) == ("awaiting", "medium", "changed_after_approval")
+        assert shop.sent == []
+
     def test_the_longest_hold_counts_and_its_rule_is_named(self, shop):
         rule("longer", HELD, "allow", hold=900)
         action = ordered()
