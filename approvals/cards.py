@@ -12,14 +12,14 @@ from approvals.argument_forms import Form
 from approvals.before_after import Before, before
 from approvals.changes import Change, changes
 from approvals.connectors import external
-from approvals.errors import ApprovalProblem, NotValid, UnknownKind
+from approvals.errors import NotValid, UnknownKind
 from approvals.evidence import Evidence, in_order
 from approvals.kinds import Kind, named
 from approvals.looking import drawn
 from approvals.models import Action, Attempt, CallBack, Decision, Freeze, Notice, Review
 from approvals.models.action import Status
 from approvals.propose import SPENT
-from approvals.refusals import check_person
+from approvals.refusals import why_not
 from approvals.rules import Reason, Ruling
 from approvals.tallying import Panel
 from approvals.tiers import Tier, stricter
@@ -335,18 +335,6 @@ class Card:
 def edit_of(said: Decision) -> Edit:
     before, after = (json.loads(text)["arguments"] for text in (said.before, said.after))
     return Edit(said, list(changes(before, after)))
-
-
-def why_not(action: Action, reader: User, ruling: Ruling | None = None) -> str:
-    """Why this person may not approve it, in a sentence; empty when he may."""
-    ruling = ruling or policy.ruling_of(action)
-    if ruling.denied_by:
-        return f"The rule {ruling.denied_by} of the policy forbids it now."
-    try:
-        check_person(action, reader, ruling, "approve")
-    except ApprovalProblem as problem:
-        return problem.detail
-    return ""
 
 
 def card_of(

@@ -8,6 +8,7 @@ from approvals import policy
 from approvals.errors import (
     AlreadyDecided,
     AlreadySaid,
+    ApprovalProblem,
     Changed,
     ExpiredAlready,
     NotReviewer,
@@ -44,9 +45,23 @@ def check_person(action: Action, by: User, ruling: Ruling, verdict: str) -> None
         raise SelfApproval
 
 
+def why_not(action: Action, reader: User, ruling: Ruling | None = None) -> str:
+    """Why this person may not approve it, in a sentence; empty when he may."""
+    ruling = ruling or policy.ruling_of(action)
+    if ruling.denied_by:
+        return f"The rule {ruling.denied_by} of the policy forbids it now."
+    try:
+        check_person(action, reader, ruling, "approve")
+    except ApprovalProblem as problem:
+        return problem.detail
+    return ""
+
+
 def check_no_machine_nods_to_itself(action: Action, by: User, verdict: str) -> None:
     """Also where a person alone may decide what he asked for, he does it himself, not by a program of his: one token
     rings, or proposes, and another one of the same person says yes."""
+    if is_question(action) and action.token_id is None:
+        return
     if verdict != "reject" and by.pk in action.requester_chain:
         raise SelfApproval("You, or a program of yours, asked for this; look at it and decide in the browser.")
 

@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from approvals import decide
+from approvals import decide, policy
 from approvals.errors import ApprovalProblem, NotValid
 from approvals.models import Action
-from approvals.refusals import is_question
-from approvals.tiers import Tier
+from approvals.models.action import Status
+from approvals.refusals import is_question, why_not
+from approvals.rules import Ruling
+from approvals.tiers import Tier, stricter
 from project.people.models import User
 
 MOST = 20
@@ -34,15 +37,31 @@ class Outcome:
     refused: ApprovalProblem | None = None
 
 
-def fits(action: Action) -> bool:
-    """May it be decided beside others? What is high, and a question, is read alone."""
-    return action.tier == Tier.MEDIUM and not is_question(action)
+def fits(action: Action, ruling: Ruling | None = None) -> bool:
+    """May it be decided beside others? What is high, also by the policy in force, and a question, is read alone."""
+    tier = stricter(action.tier, ruling.tier) if ruling else action.tier
+    return tier == Tier.MEDIUM and not is_question(action)
 
 
-def groups(waiting: Iterable[Action]) -> list[tuple[str, int]]:
-    """`(kind, how many)` where there is more than one of it."""
-    kinds = Counter(action.kind for action in waiting if action.status == "awaiting" and fits(action))
-    return [(kind, count) for kind, count in kinds.most_common() if count > 1]
+def open_to(reader: User, action: Action) -> bool:
+    """May this person decide it now, beside others? The list and the page ask the same."""
+    if not (fits(action) and action.is_intact):
+        return False
+    ruling = policy.ruling_of(action)
+    return fits(action, ruling) and not why_not(action, reader, ruling)
+
+
+def kinds_for(reader: User, waiting: Iterable[Action], now: datetime) -> list[str]:
+    """Of which kinds the reader may decide more than one at once; the commonest first."""
+    rows = [row for row in waiting if row.status == Status.AWAITING and row.expires_at > now and fits(row)]
+    common = [kind for kind, count in Counter(row.kind for row in rows).most_common() if count > 1]
+    return [kind for kind in common if at_least_two(open_to(reader, row) for row in rows if row.kind == kind)]
+
+
+def at_least_two(found: Iterable[bool]) -> bool:
+    """Looks at no more than it must."""
+    each = iter(found)
+    return any(each) and any(each)
 
 
 def decide_together(lines: Sequence[Seen], *, by: User, verdict: str, reason: str = "") -> list[Outcome]:

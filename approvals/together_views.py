@@ -8,11 +8,11 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from approvals.cards import VERBS, card_of, why_not
+from approvals.cards import VERBS, card_of
 from approvals.errors import NotValid
 from approvals.looking import looked_for
 from approvals.models import Action
-from approvals.together import MOST, Seen, decide_together, fits
+from approvals.together import MOST, Seen, decide_together, open_to
 from approvals.wording import said
 from project.lib import clock
 from project.lib.text import made_storable, number
@@ -42,7 +42,7 @@ def together(request: HttpRequest) -> HttpResponse:
 def decidable(reader: User, kind: str, now: datetime) -> list[Action]:
     """Those the reader may decide beside each other, the soonest first."""
     rows = Action.objects.for_pages().awaiting().filter(kind=kind, expires_at__gt=now).soonest_first()
-    return [row for row in rows[:LOOKED_AT] if fits(row) and row.is_intact and not why_not(row, reader)]
+    return [row for row in rows[:LOOKED_AT] if open_to(reader, row)]
 
 
 def pressed(request: HttpRequest) -> HttpResponse:

@@ -14,11 +14,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals import clearing, decide
 from approvals.answer_forms import read_answer
-from approvals.cards import VERBS, Card, card_of, why_not
+from approvals.cards import VERBS, Card, card_of
 from approvals.errors import ApprovalProblem, StepUpRequired
 from approvals.looking import looked_for
 from approvals.models import Action, PracticeItem
-from approvals.together import groups
+from approvals.refusals import why_not
+from approvals.together import kinds_for
 from approvals.wording import said
 from project.lib import clock
 from project.lib.text import made_storable, number
@@ -55,7 +56,7 @@ def listed(request: HttpRequest) -> dict[str, Any]:
     facts: dict[str, Any] = {"tab": tab, "waiting_count": waiting.count()}
     if tab == "waiting":
         soonest = list(waiting[:MOST_WAITING])
-        several = [(kind, count, VERBS.get(kind, "request")) for kind, count in groups(soonest)]
+        several = [(kind, VERBS.get(kind, "request")) for kind in kinds_for(who(request), soonest, now)]
         recent = asked.filter(decided_at__gte=now - DECIDED_SHOWN).exclude(status__in=["awaiting", "unknown"])
         return facts | {"waiting": soonest, "several": several, "decided": list(recent.order_by("-decided_at")[:10])}
     ended = asked.filter(status="expired") if tab == "expired" else asked.filter(decided_at__isnull=False)

@@ -11,10 +11,12 @@ from approvals import together
 from approvals.errors import AlreadyDecided, Changed, NotValid, SelfApproval
 from approvals.models import Action, Decision
 from approvals.together import Seen, decide_together
+from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.approvals.test_argument_forms import PULL
 from tests.nodding import now_of, say
+from tests.ruled import rule
 
 pytestmark = pytest.mark.django_db
 PAGE = "/approvals/together"
@@ -68,7 +70,7 @@ def test_what_is_high_and_what_is_asked_is_read_alone(ann: User, ben: User) -> N
         [outcome] = decide_together([seen(one)], by=ben, verdict="approve")
         assert isinstance(outcome.refused, NotValid)
         assert now_of(one).status == "awaiting"
-    assert together.groups([high, high, question, question]) == []
+    assert together.kinds_for(ben, [high, high, question, question], clock.now()) == []
 
 
 def test_no_batch_and_no_chat_ever_decides_what_is_high(ann: User, ben: User) -> None:
@@ -97,7 +99,7 @@ def test_one_twice_and_two_kinds_are_refused_whole(ann: User, ben: User) -> None
 def test_the_page_shows_every_headline_before_the_press(ann: User, ben: User, sign_in: Any) -> None:
     actions = pulls(3, by=ann)
     client = sign_in(ben)
-    assert "3 pull requests at once" in client.get("/approvals").content.decode()
+    assert "Several pull requests at once" in client.get("/approvals").content.decode()
     offered = client.get(PAGE, {"kind": "github.create_pr"}).content.decode()
     assert all(action.title in offered for action in actions)
     page = read(client, actions[:2])
@@ -106,6 +108,17 @@ def test_the_page_shows_every_headline_before_the_press(ann: User, ben: User, si
     answer = client.post(PAGE, {**form_of(page), "verdict": "approve"})
     assert "2 of 2 approved by you" in answer.content.decode()
     assert [now_of(action).status for action in actions] == ["approved", "approved", "awaiting"]
+
+
+def test_the_list_offers_only_what_the_page_then_holds(ann: User, ben: User, owner: User, sign_in: Any) -> None:
+    """By the policy in force, for who reads: what became high since, or what he asked for himself, is no batch."""
+    pulls(2, by=ann)
+    assert "at once" in sign_in(owner).get("/approvals").content.decode()
+    assert "at once" not in sign_in(ann).get("/approvals").content.decode()
+    rule("strict", 'action.kind == "github.create_pr"', "require", tier="high")
+    browser = sign_in(ben)
+    assert "at once" not in browser.get("/approvals").content.decode()
+    assert "Nothing here" in browser.get(PAGE, {"kind": "github.create_pr"}).content.decode()
 
 
 def test_the_list_to_pick_from_reads_no_whole_card(
