@@ -11,6 +11,7 @@ from project.people.auth import Caller, caller
 from triggers import configure, pausing, refusals, routing, trying, upkeep
 from triggers import schemas_config as schemas
 from triggers.api import found
+from triggers.listeners.tryout import try_out
 from triggers.models import Event, Source, Trigger
 
 router = Router()
@@ -52,6 +53,13 @@ def archive_source(request: HttpRequest, slug: str) -> Any:
     who = may_configure(request)
     upkeep.archive(found(Source.objects.kept(), slug=slug), by=who.user)
     return Status(204, None)
+
+
+@router.post("/sources/{slug:slug}/try", response=schemas.TriedOut, tags=["sources"])
+def try_source(request: HttpRequest, slug: str) -> Any:
+    """Connect once as its listener does; nothing is read. 422 says what is wrong."""
+    may_configure(request)
+    return {"detail": try_out(found(Source.objects.kept(), slug=slug))}
 
 
 @router.get("/sources/{slug:slug}/refusals", response=Page[schemas.RefusalOut], tags=["sources"])

@@ -1,10 +1,12 @@
 """Large results, stored once under their digest and gone when no step points to them any more."""
 
+import base64
 import hashlib
 from datetime import datetime, timedelta
 
 from django.db import models, transaction
 
+from project.lib import clock
 from triggers.models import Blob
 
 KEPT_FOR = timedelta(days=1)  # after a step gave it last, also when none points to it
@@ -16,6 +18,28 @@ def keep(text: str, size: int, now: datetime) -> Blob:
     blob = Blob(sha256=hashlib.sha256(text.encode()).hexdigest(), text=text, size=size, stored_at=now)
     Blob.objects.bulk_create([blob], update_conflicts=True, unique_fields=["sha256"], update_fields=["stored_at"])
     return blob
+
+
+def keep_bytes(content: bytes, until: datetime) -> str:
+    """Keep what an event came with, at least until then; returns the name by which `content` finds it."""
+    text = base64.b64encode(content).decode()
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    with transaction.atomic():
+        blob, is_new = Blob.objects.select_for_update(of=("self",)).get_or_create(
+            sha256=digest,
+            defaults={"text": text, "size": len(text), "stored_at": clock.now(), "kept_until": until},
+        )
+        if not is_new:
+            Blob.objects.filter(pk=blob.pk).update(kept_until=max(until, blob.kept_until or until))
+    return digest
+
+
+def content(name: str) -> bytes:
+    """The bytes that an event came with, such as an attachment by its `blob`. Raises LookupError once they are gone."""
+    blob = Blob.objects.filter(pk=name).first()
+    if blob is None:
+        raise LookupError(f"the blob {name[:12]} was removed by the rule of retention")
+    return base64.b64decode(blob.text)
 
 
 def remove_unused(now: datetime) -> int:

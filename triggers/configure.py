@@ -1,6 +1,6 @@
 """What a source or a trigger must be before it is saved; the API and the forms ask the same two functions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,23 @@ from triggers.limits import read_limits
 from triggers.matching import compile_filter, compile_pattern
 from triggers.models import Audit, ConfigVersion, Source, Trigger
 from triggers.sources.custom import parse_custom
+from triggers.sources.database import checked_table
 from triggers.sources.file import checked_watch
+from triggers.sources.mail import checked_mailbox
 from triggers.sources.schedule import parse_schedule
+from triggers.sources.stream import checked_stream
 from triggers.sources.verify import catalogue
 
 if TYPE_CHECKING:
     from project.people.models import User
 
+CHECKED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {  # the config as it is saved, of each kind
+    "file": checked_watch,
+    "email": checked_mailbox,
+    "redis_stream": checked_stream,
+    "database": checked_table,
+}
+NAME_THEIR_TYPES = ("cloudevents", "redis_stream", "kafka")  # what comes may be CloudEvents, with types of their own
 OWN_ADDRESSES = ("new",)  # the address of the empty form: a row of that name would hide its own page
 PUBLISHED = "published"  # the source of what actions publish: events from elsewhere do not come under its name
 MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
@@ -91,15 +101,15 @@ def change_source(source: Source, *, by: "User | None", version: int, **fields: 
 
 def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
     kind = fields.get("kind")
-    if kind not in Source.KINDS:
+    if kind is None or kind not in Source.KINDS:
         raise NotYet(f"Sources of kind `{kind}` are not built yet; there are {', '.join(Source.KINDS)}.", field="kind")
     if kind == "schedule":
         parse_schedule(fields.get("config") or {})
-    if kind == "file":
-        fields["config"] = checked_watch(fields.get("config") or {})
+    if check := CHECKED.get(kind):
+        fields["config"] = check(fields.get("config") or {})
     if fields.get("idempotency_key"):
         named("idempotency_key", compile_filter, fields["idempotency_key"])
-    check_secrets(fields.get("secrets") or [], field="secrets")
+    check_secrets(fields.get("secrets") or [], field="secrets", kind=kind)
     provider = fields.get("provider") or ""
     if kind == "webhook":
         fields["config"] = checked_scheme(provider, fields.get("config") or {})
@@ -120,19 +130,20 @@ def checked_scheme(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config)
 
 
-def check_secrets(secrets: list[dict[str, Any]], *, field: str) -> None:
-    """`[{value, ends_at?}]` as the page or the API was given them. Raises NotValid."""
+def check_secrets(secrets: list[dict[str, Any]], *, field: str, kind: str) -> None:
+    """`[{value, ends_at?}]` as the page or the API was given them, for a source of this kind. Raises NotValid."""
+    least = 1 if kind in Source.LISTENED else SHORTEST_SECRET  # a password of elsewhere is as long as it is
     if len(secrets) > MOST_SECRETS:
         raise NotValid(f"A source has at most {MOST_SECRETS} secrets at a time.", field=field)
-    if any(len(item["value"]) < SHORTEST_SECRET for item in secrets):
-        raise NotValid(f"A secret has at least {SHORTEST_SECRET} characters.", field=field)
+    if any(len(item["value"]) < least for item in secrets):
+        raise NotValid(f"A secret has at least {least} characters.", field=field)
 
 
 def default_types(fields: Mapping[str, Any], slug: str) -> list[str]:
     provider = str(fields.get("provider") or "")
     return [
         "**"
-        if provider in ("generic", "custom", "none") or fields["kind"] == "cloudevents"
+        if provider in ("generic", "custom", "none") or fields["kind"] in NAME_THEIR_TYPES
         else f"{provider or slug}.**"
     ]
 

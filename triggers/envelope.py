@@ -39,6 +39,7 @@ class Arrival:
     remote: str = ""
     requester_id: int | None = None
     is_own: bool = False  # what the desk itself did over there: starts nothing
+    automatic: str = ""  # what a program sent that must not be answered by one, in a word: starts nothing
 
     @property
     def size(self) -> int:

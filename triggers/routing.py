@@ -141,6 +141,8 @@ def suppressed_by(arrival: Arrival | Event) -> str:
         return f"it was handed on {arrival.hops} times; the most is {MAX_HOPS}"
     if isinstance(arrival, Arrival) and arrival.is_own:
         return "the desk itself did this over there"
+    if isinstance(arrival, Arrival) and arrival.automatic:
+        return f"a program sent it ({arrival.automatic}): no two programs answer each other for ever"
     return ""
 
 

@@ -60,7 +60,7 @@ class SourceFilters(Filters):
 
 
 class WatchOut(Schema):
-    """How a file source is doing."""
+    """How a source that is listened to is doing."""
 
     status: str
     mode: str
@@ -69,10 +69,11 @@ class WatchOut(Schema):
     looked_at: Moment | None
     recovered: int
     detail: str
+    facts: dict[str, Any] | None
 
     @classmethod
     def of(cls, source: Source) -> dict[str, Any] | None:
-        row = Watch.objects.filter(source=source).first() if source.kind == "file" else None
+        row = Watch.objects.filter(source=source).first() if source.kind in Source.LISTENED else None
         return {name: getattr(row, name) for name in cls.model_fields} if row else None
 
 
@@ -104,6 +105,12 @@ class SourceOut(Schema):
     def of(cls, source: Source) -> dict[str, Any]:
         facts = {name: getattr(source, name) for name in set(cls.model_fields) - {"secrets", "health"}}
         return {**facts, "secrets": source.secret_hints, "health": WatchOut.of(source)}
+
+
+class TriedOut(Schema):
+    """What was found over there."""
+
+    detail: str
 
 
 class RefusalFilters(Filters):

@@ -41,7 +41,7 @@ def archive(row: Source | Trigger, *, by: "User | None") -> None:
 
 def add_secret(source: Source, value: str, *, by: "User | None", keep_old: bool, old_until: datetime | None) -> None:
     """Make `value` the newest secret. With `keep_old` the one before stays valid, at most until `old_until`."""
-    check_secrets([{"value": value}], field="value")
+    check_secrets([{"value": value}], field="value", kind=source.kind)
     with transaction.atomic():
         held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         before = in_force(held.secrets, clock.now())[: MOST_SECRETS - 1] if keep_old else []

@@ -5,6 +5,7 @@ from django import forms
 from triggers.forms.door import DoorForm
 from triggers.forms.fields import MONO, DeskForm
 from triggers.forms.file import FileForm
+from triggers.forms.listened import MODELS, ListenedForm
 from triggers.forms.named import SourceForm
 from triggers.forms.schedule import ScheduleForm
 
@@ -12,6 +13,9 @@ KINDS = {
     "webhook": ("webhook", "Webhook", "Somebody sends an HTTP request when something happens."),
     "schedule": ("calendar-clock", "Schedule", "The clock rings: by a cron line, every few minutes, or once."),
     "file": ("folder-open", "Files", "A file arrives in a folder, changes, moves or goes."),
+    "email": ("mail", "Mail", "A mail arrives in a mailbox that is read over IMAP."),
+    "redis_stream": ("waves", "Redis stream", "A program adds an entry to a stream of Redis or Valkey."),
+    "database": ("database", "Database", "A row of a table is new or changed, or lies in an outbox."),
     "cloudevents": ("cloud", "CloudEvents", "A program sends CloudEvents 1.0 with a bearer secret."),
 }
 
@@ -33,4 +37,6 @@ class SecretForm(DeskForm):
 
 
 def form_for(kind: str) -> type[SourceForm]:
+    if kind in MODELS:
+        return ListenedForm
     return {"schedule": ScheduleForm, "file": FileForm}.get(kind, DoorForm)

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from project.lib import clock, live
 from triggers.errors import NotValid
+from triggers.listeners.database import TableListener
 from triggers.listeners.file import FileListener
+from triggers.listeners.mail import MailListener
+from triggers.listeners.stream import StreamListener
 from triggers.listeners.thread import Listener, pulse_of
 from triggers.models import ConfigVersion, Pulse, Source, Watch
 
@@ -14,7 +17,12 @@ logger = logging.getLogger("nightdesk.listen")
 BACKOFF = (1, 2, 4, 8, 16, 30)  # seconds before a dead thread is started again; the last one repeats
 STEADY = 60.0  # seconds after which a thread counts as well again
 PATIENCE = 5.0  # seconds all threads have to end
-LISTENERS: dict[str, type[Listener]] = {"file": FileListener}
+LISTENERS: dict[str, type[Listener]] = {
+    "file": FileListener,
+    "email": MailListener,
+    "redis_stream": StreamListener,
+    "database": TableListener,
+}
 
 
 @dataclass(slots=True)
@@ -86,9 +94,10 @@ class Keeper:
 
     def note_failed(self, source: Source, detail: str) -> None:
         """Say on the source's page, and so in the desk's health, that nobody listens and why."""
-        told = {"status": Watch.FAILED, "detail": detail, "since": clock.now()}
+        at = clock.now()
+        told = {"status": Watch.FAILED, "detail": detail, "since": at}
         Watch.objects.update_or_create(source=source, defaults=told)
-        Pulse.beat(pulse_of(source), told["since"], status=Watch.FAILED, detail=detail)
+        Pulse.beat(pulse_of(source), at, status=Watch.FAILED, detail=detail)
         live.changed("sources", id=source.slug)
 
     def stop(self) -> None:

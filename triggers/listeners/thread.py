@@ -30,8 +30,13 @@ class Trouble(Exception):
     status: ClassVar[str] = Watch.FAILED
 
 
+FAULTS: tuple[type[Exception], ...] = (Trouble, Problem, EgressError, OSError)  # of any far side
+
+
 class Listener(threading.Thread):
-    """Listens to `source` until `stop()`. A kind says what it does in `turn`, and what its far side raises in `faults`."""
+    """Listens to `source` until `stop()`.
+
+    A kind says what it does in `turn`, and in `faults` what its far side raises."""
 
     faults: ClassVar[tuple[type[Exception], ...]] = ()
     rest = 0.2  # seconds between two turns
@@ -89,7 +94,7 @@ class Listener(threading.Thread):
             except Trouble as trouble:
                 missing = trouble.status == Watch.MISSING
                 self.fail(trouble.status, str(trouble), tries=1 if missing else 0)  # looked for every second
-            except (Problem, EgressError, OSError, *self.faults) as fault:
+            except FAULTS + self.faults as fault:
                 self.fail(Watch.FAILED, getattr(fault, "detail", "") or words_of(fault))
             except UNFORESEEN as fault:
                 logger.exception("Source %s: a turn failed", self.source.slug)

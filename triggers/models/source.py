@@ -87,6 +87,11 @@ class Source(models.Model):
         changed("sources", id=self.slug)
 
     @property
+    def is_listened(self) -> bool:
+        """The desk goes there and listens, with an address and perhaps a password; files it watches."""
+        return self.kind in self.LISTENED and self.kind != "file"
+
+    @property
     def needs_secret(self) -> bool:
         """It lets nobody in, or is let in nowhere, before it has one."""
         if self.kind == "email":

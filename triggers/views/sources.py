@@ -22,6 +22,7 @@ from project.people.roles import can
 from triggers import configure, fire, refusals, upkeep
 from triggers import schemas_config as schemas
 from triggers.errors import NotValid, Stale
+from triggers.forms.listened import MODELS, PasswordForm
 from triggers.forms.named import SourceForm
 from triggers.forms.schedule import ScheduleForm
 from triggers.forms.source import KINDS, SecretForm, form_for
@@ -78,7 +79,8 @@ def source_new(request: HttpRequest) -> HttpResponse:
 def after_making(request: HttpRequest, source: Source) -> HttpResponse:
     """A door needs a secret next; the clock needs nothing."""
     if source.needs_secret:
-        messages.success(request, f"{source.slug} is saved. Next it needs a secret.")
+        what = "password" if source.kind in MODELS else "secret"
+        messages.success(request, f"{source.slug} is saved. Next it needs a {what}.")
         return redirect("source-secret", slug=source.slug)
     messages.success(request, f"{source.slug} is saved.")
     return redirect("source-edit", slug=source.slug)
@@ -124,6 +126,7 @@ def source_page(
         "source": row,
         "kind": kind,
         "has_door": kind in ("webhook", "cloudevents"),
+        "is_listened": kind in MODELS,
         "look": KINDS.get(kind, ("inbox", kind, "")),
         "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
         "stale": stale,
@@ -173,7 +176,11 @@ def source_secret(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(Source.objects.kept(), slug=slug)
     if not doors.is_fresh(request):
         return doors.to_step_up(reverse("source-secret", args=[slug]))
-    form = SecretForm(request.POST or None, initial={"value": secrets.token_urlsafe(32), "keep": "day"})
+    form: SecretForm | PasswordForm
+    if row.kind in MODELS:
+        form = PasswordForm(request.POST or None)
+    else:
+        form = SecretForm(request.POST or None, initial={"value": secrets.token_urlsafe(32), "keep": "day"})
     if form.is_valid():
         keep = form.cleaned_data["keep"]
         until = clock.now() + HOLD[keep] if keep in HOLD else None
@@ -183,9 +190,10 @@ def source_secret(request: HttpRequest, slug: str) -> HttpResponse:
         except Problem as refused:
             form.refuse(refused)
         else:
-            messages.success(request, "The secret is saved. It is not shown again.")
+            messages.success(request, "It is saved, and not shown again.")
             return redirect("source-edit", slug=slug)
-    context = {"form": form, "source": row, "hints": row.secret_hints, "address": f"{settings.BASE_URL}{hook_of(row)}"}
+    context: dict[str, Any] = {"form": form, "source": row, "hints": row.secret_hints}
+    context |= {"address": f"{settings.BASE_URL}{hook_of(row)}", "is_listened": row.kind in MODELS}
     return render(request, "triggers/source_secret.html", context, status=422 if form.is_bound else 200)
 
 

@@ -1,0 +1,301 @@
+"""Every mail of a mailbox becomes one event, however broken it is and how often it is seen; none blocks the next."""
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests import builders
+from tests.conftest import until
+from tests.imap_server import PASSWORD, ImapServer
+from tests.listening import events, listened, listener, state, turns
+from triggers import blobs
+from triggers.listeners import imap, mail
+from triggers.models import Blob, DeadLetter, Event, Run, Source, Watch
+from triggers.sources.mail import read_mail
+
+pytestmark = pytest.mark.django_db
+CORPUS = sorted((Path(__file__).parents[1] / "data" / "email").glob("*.json"))
+QUICK = {"slice": 0.05}
+
+
+@pytest.fixture
+def far(settings):
+    with ImapServer() as server:
+        settings.EGRESS_ALLOW = [f"127.0.0.1:{server.port}"]
+        yield server
+
+
+def mailbox(far, slug="post", **config):
+    given = {"host": "127.0.0.1", "port": far.port, "security": "none", "username": "desk@example.org", **config}
+    return listened("email", slug, secret=PASSWORD, **given)
+
+
+def written(subject="hello", number=1, more="", body="hi"):
+    head = f"From: Eve <eve@example.net>\r\nMessage-ID: <m{number}@x>\r\nSubject: {subject}\r\n{more}"
+    return f"{head}\r\n{body}\r\n".encode()
+
+
+def raw_of(path):
+    return base64.b64decode(json.loads(path.read_text())["body_base64"])
+
+
+def subjects(slug="post"):
+    return [event.subject for event in events(slug)]
+
+
+def test_a_mail_that_arrives_is_told_by_idle(far):
+    source = mailbox(far)
+    far.add("INBOX", written("from before", 0))
+    one = listener(source, slice=5)
+    turns_in_idle = 0
+    one.slice = 0.05
+    turns(one)
+    assert (one.mode, state(source)) == ("idle", (Watch.WATCHING, ""))
+    far.add("INBOX", written("news"))
+    while not events("post") and turns_in_idle < 40:
+        turns(one)
+        turns_in_idle += 1
+    [event] = events("post")
+    assert (event.type, event.subject) == ("post.received", "news")
+    assert event.data["from"] == [{"name": "Eve", "address": "eve@example.net"}]
+    assert (event.data["text"], event.data["folder"]) == ("hi\r\n", "INBOX")
+    assert bytes(event.raw) == written("news")
+    one.let_go()
+
+
+def test_what_lies_there_is_read_only_when_asked_for(far):
+    far.add("INBOX", written("old"))
+    turns(listener(mailbox(far), **QUICK))
+    assert subjects() == []
+    turns(listener(mailbox(far, "all", start="all"), **QUICK))
+    assert subjects("all") == ["old"]
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_every_mail_of_the_corpus_is_read(path):
+    told = json.loads(path.read_text())["delivery_id"]
+    found = read_mail(raw_of(path), None)
+    assert found.key == (told or found.key)
+    assert told or found.key.startswith("sha256:")
+    assert json.loads(json.dumps(found.facts).encode())["subject"] == found.subject
+
+
+def test_charsets_are_read_as_they_were_written():
+    facts = {path.stem: read_mail(raw_of(path), None) for path in CORPUS}
+    assert facts["multi_charset__japanese_shift_jis"].facts["text"].startswith("あいうえお")
+    assert facts["multi_charset__ks_c_5601-1987"].facts["text"] == "스티해\r\n"
+    assert facts["rfc6532__utf8_headers"].subject == "Säying Hello"
+    assert facts["own_header_injection_crlf"].subject == "a Bcc: x@example.com"
+    assert facts["attachment_emails__attachment_nonascii_filename"].attached[0].name == "ciële.txt"
+
+
+BROKEN = {  # SR-07, each becomes one event
+    "an unknown charset": b"Message-ID: <1@x>\r\nSubject: =?x-unknown?B?4pyT?=\r\n"
+    b'Content-Type: text/plain; charset="utf8mb4"\r\n\r\n\xff\xffok',
+    "broken base64": b"Message-ID: <2@x>\r\nSubject: =?utf-8?B?a?=\r\n\r\n",
+    "a wrong date": b"Message-ID: <3@x>\r\nDate: yesterday\r\nSubject: when\r\n\r\n",
+    "two senders and a newline": b'Message-ID: <4@x>\r\nFrom: a@b.c, "x\r\n y" <d@e.f>\r\nSubject: both\r\n\r\n',
+    "no body": b"Message-ID: <5@x>\r\nSubject: empty\r\n",
+    "forwarded 200 times": b"Message-ID: <6@x>\r\nSubject: deep\r\nContent-Type: message/rfc822\r\n\r\n" * 200,
+    "winmail.dat": b"Message-ID: <7@x>\r\nSubject: tnef\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n"
+    b"Content-Type: application/ms-tnef; name=winmail.dat\r\nContent-Transfer-Encoding: base64\r\n\r\neJ8+!!!\r\n--b--",
+    "a NUL": b"Message-ID: <8@x>\r\nSubject: a\x00b\r\n\r\nc\x00d",
+    "nothing at all": b"",
+}
+
+
+def test_no_broken_mail_stops_the_mailbox(far):
+    one = listener(mailbox(far, start="all"), **QUICK)
+    for raw in BROKEN.values():
+        far.add("INBOX", raw)
+    far.add("INBOX", written("the next"))
+    turns(one)
+    found = {event.subject: event for event in events("post")}
+    assert len(found) == len(BROKEN) + 1
+    assert "the next" in found
+    assert found["✓"].data["text"] == "\ufffd\ufffdok"
+    assert (found["when"].data["date_is_received"], found["when"].time is None) == (True, False)
+    assert [one["address"] for one in found["both"].data["from"]] == ["a@b.c", "d@e.f"]
+    assert found["tnef"].data["attachments"][0]["name"] == "winmail.dat"
+    assert found["a\ufffdb"].data["text"] == "c\ufffdd"
+    assert not DeadLetter.objects.exists()
+
+
+def test_a_mail_that_may_not_be_sent_is_a_dead_letter_and_the_next_is_read(far):
+    source = mailbox(far, start="all")
+    Source.objects.update(types=["other.**"])
+    far.add("INBOX", written("refused"))
+    one = listener(source, **QUICK)
+    turns(one)
+    Source.objects.update(types=["post.**"])
+    one.source.types = ["post.**"]
+    far.add("INBOX", written("taken", 2))
+    one.next_look = 0
+    turns(one)
+    bad, good = events("post")
+    assert (bad.status, good.subject) == ("invalid", "taken")
+    assert bytes(bad.raw) == written("refused")
+    assert DeadLetter.objects.get().event == bad
+
+
+def test_a_copy_in_another_folder_is_a_repeat_that_people_see(far):
+    """SR-05"""
+    path = next(path for path in CORPUS if path.stem == "own_duplicate_via_two_folders")
+    far.add("INBOX", raw_of(path))
+    far.add("INBOX/A", raw_of(path))
+    turns(listener(mailbox(far, start="all", folders=["INBOX", "INBOX/A"]), **QUICK))
+    [event] = events("post")
+    assert event.duplicates == 1
+
+
+def test_a_mailbox_that_was_numbered_anew_is_read_again_without_doubles(far):
+    """SR-05: another UIDVALIDITY, UID 1 another mail; the old ones were told, and stay told once."""
+    source = mailbox(far, start="all")
+    far.add("INBOX", written("first", 1))
+    far.add("INBOX", written("long ago", 9), at=datetime.now(UTC) - timedelta(days=400))
+    one = listener(source, **QUICK)
+    turns(one)
+    assert len(events("post")) == 2
+    far.renumber("INBOX")
+    far.folders["INBOX"].mails[1] = (written("another", 2), datetime.now(UTC))
+    again = listener(source, **QUICK)
+    turns(again)
+    assert subjects() == ["first", "long ago", "another"]
+    assert not Event.objects.filter(subject="long ago", duplicates__gt=0).exists()
+
+
+def test_two_accounts_tell_their_own_mails(far):
+    """SR-05"""
+    far.add("INBOX", written("both", 1))
+    turns(listener(mailbox(far, "one", start="all"), **QUICK))
+    turns(listener(mailbox(far, "two", start="all", username="other@example.org"), **QUICK))
+    assert (subjects("one"), subjects("two")) == (["both"], ["both"])
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("Auto-Submitted: auto-replied\r\n", "auto-replied"),
+        ("Return-Path: <>\r\n", "bounce"),
+        ("Precedence: bulk\r\n", "bulk"),
+    ],
+)
+def test_automatic_mail_starts_nothing_unless_asked_for(far, more, why):
+    """SR-07: no two programs answer each other for ever."""
+    builders.trigger(source="post")
+    far.add("INBOX", written("robot", more=more))
+    far.add("INBOX", written("person", 2, more="Auto-Submitted: no\r\n"))
+    turns(listener(mailbox(far, start="all"), **QUICK))
+    robot, person = events("post")
+    assert (robot.status, robot.data["automatic"], person.status) == ("suppressed", why, "routed")
+    assert why in robot.outcomes[0]["detail"]
+    builders.trigger(source="taken")
+    turns(listener(mailbox(far, "taken", start="all", automatic="take"), **QUICK))
+    assert {event.status for event in events("taken")} == {"routed"}
+    assert Run.objects.count() == 3
+
+
+def test_what_the_desk_wrote_itself_starts_nothing(far):
+    source = mailbox(far, start="all")
+    Source.objects.update(actor="Eve@example.net")
+    far.add("INBOX", written("own"))
+    turns(listener(source, **QUICK))
+    assert [event.status for event in events("post")] == ["suppressed"]
+
+
+def test_attachments_are_kept_beside_the_event(far, later, settings):
+    body = base64.b64encode(bytes(range(256)) * 4).decode()
+    raw = (
+        "Message-ID: <a@x>\r\nSubject: invoice\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
+        "--b\r\n\r\nsee there\r\n"
+        '--b\r\nContent-Type: application/pdf\r\nContent-Disposition: attachment; filename="in.pdf"\r\n'
+        f"Content-Transfer-Encoding: base64\r\n\r\n{body}\r\n--b--"
+    ).encode()
+    far.add("INBOX", raw)
+    turns(listener(mailbox(far, start="all"), **QUICK))
+    [event] = events("post")
+    [told] = event.data["attachments"]
+    assert (told["name"], told["type"], told["size"]) == ("in.pdf", "application/pdf", 1024)
+    assert blobs.content(told["blob"]) == bytes(range(256)) * 4
+    later(days=settings.RETENTION_DAYS - 1)
+    blobs.remove_unused(mail.clock.now())
+    assert Blob.objects.exists()
+    later(days=2)
+    blobs.remove_unused(mail.clock.now())
+    with pytest.raises(LookupError):
+        blobs.content(told["blob"])
+
+
+def test_a_huge_mail_is_told_by_its_header(far, monkeypatch):
+    monkeypatch.setattr(imap, "LARGEST", 100)
+    far.add("INBOX", written("big", body="x" * 1000))
+    turns(listener(mailbox(far, start="all"), **QUICK))
+    [event] = events("post")
+    assert (event.subject, event.data["text"], "cut" in event.data) == ("big", "", True)
+
+
+def test_a_wrong_password_is_said_and_nothing_is_lost(far):
+    source = mailbox(far, start="all")
+    far.add("INBOX", written())
+    wrong = listener(source, **QUICK)
+    wrong.source.sealed_secrets = builders.crypto.seal([{"value": "not this one"}])
+    turns(wrong)
+    status, said = state(source)
+    assert (status, "does not let desk@example.org in" in said) == (Watch.FAILED, True)
+    assert "wrong user or password" in said
+    assert PASSWORD not in said
+    turns(listener(source, **QUICK))
+    assert subjects() == ["hello"]
+
+
+def test_a_server_that_hangs_up_is_called_again(far):
+    source = mailbox(far)
+    one = listener(source, **QUICK)
+    turns(one, 2)
+    far.hang_up()
+    turns(one)
+    until(lambda: turns(one) or state(source)[0] == Watch.WATCHING)
+    far.add("INBOX", written("after"))
+    until(lambda: turns(one) or events("post"))
+    assert subjects() == ["after"]
+    one.let_go()
+
+
+def test_a_server_without_idle_is_asked_every_minute(far):
+    far.knows = "IMAP4rev1"
+    source = mailbox(far)
+    one = listener(source, **QUICK)
+    turns(one)
+    assert (one.mode, state(source)[1]) == ("polling", "the server knows no IDLE; it is asked every minute")
+    far.add("INBOX", written("later"))
+    one.next_look = 0
+    turns(one)
+    assert (subjects(), far.said("IDLE")) == (["later"], 0)
+
+
+def test_idle_is_said_anew_before_any_server_hangs_up(far):
+    one = listener(mailbox(far), **QUICK)
+    turns(one)
+    one.next_again = 0
+    turns(one, 2)
+    assert (far.said("IDLE"), mail.AGAIN < 29 * 60) == (2, True)
+    one.let_go()
+
+
+def test_nothing_at_the_server_is_changed(far):
+    far.add("INBOX", written())
+    turns(listener(mailbox(far, start="all"), **QUICK))
+    assert not any(word in command for command in far.commands for word in ("STORE", "SELECT ", " BODY["))
+
+
+def test_a_missing_folder_is_named(far):
+    source = mailbox(far, folders=["INBOX", "Orders"])
+    turns(listener(source, **QUICK))
+    assert state(source) == (Watch.FAILED, "there is no folder Orders: no such folder")
+
+
+def test_the_mailbox_is_tried_out_in_words(far):
+    assert mail.try_out(mailbox(far)).startswith("Signed in as desk@example.org: 1 folder(s) open")

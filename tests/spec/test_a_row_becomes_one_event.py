@@ -1,0 +1,262 @@
+"""A row of somebody else's table becomes one event: by a cursor that looks back, or as an acknowledged outbox."""
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+
+from project.lib.problem import Problem
+from tests import builders
+from tests.listening import events, listened, listener, state, turns
+from triggers import configure
+from triggers.listeners import database, tryout
+from triggers.models import ConfigVersion, DeadLetter, Trigger, Watch
+
+pytestmark = pytest.mark.django_db
+START = datetime(2026, 5, 1, 10, tzinfo=UTC)
+
+
+@pytest.fixture
+def shop(tmp_path, settings):
+    """A SQLite file that a shop writes."""
+    settings.FILE_ROOTS = [str(tmp_path)]
+    with sqlite3.connect(tmp_path / "shop.sqlite3", isolation_level=None) as far:
+        far.execute("PRAGMA journal_mode = WAL")
+        far.execute('CREATE TABLE "order ""lines""" (id INTEGER PRIMARY KEY, name TEXT, updated_at TEXT)')
+        far.execute("CREATE TABLE outbox (id INTEGER PRIMARY KEY, topic TEXT, payload TEXT, sent_at TEXT)")
+        yield far
+
+
+LINES = 'order "lines"'
+INSERT = 'INSERT INTO "order ""lines""" VALUES (?, ?, ?)'
+
+
+def sqlite_table(tmp_path, slug="shop", **config):
+    given = {"url": f"sqlite:///{tmp_path}/shop.sqlite3", "table": LINES, "cursor": "updated_at", **config}
+    return listened("database", slug, **given)
+
+
+def outbox(tmp_path, **config):
+    named = {"table": "outbox", "mode": "outbox", "cursor": "", "type_column": "topic", "data_column": "payload"}
+    return sqlite_table(tmp_path, **{**named, **config})
+
+
+def at(seconds):
+    return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def names(slug="shop"):
+    return [event.data["name"] for event in events(slug)]
+
+
+def test_a_row_that_is_new_or_changed_rings_once(shop, tmp_path):
+    shop.execute(INSERT, (1, "from before", at(0)))
+    source = sqlite_table(tmp_path)
+    one = listener(source)
+    turns(one)
+    assert names() == []
+    shop.execute(INSERT, (2, "new", at(5)))
+    turns(one, 2)
+    [event] = events("shop")
+    assert (event.type, event.subject) == ("shop.changed", "2")
+    assert event.data == {"id": 2, "name": "new", "updated_at": at(5)}
+    shop.execute('UPDATE "order ""lines""" SET name = ?, updated_at = ? WHERE id = 1', ("edited", at(6)))
+    turns(one, 2)
+    assert names() == ["new", "edited"]
+    one.next_sign = 0
+    turns(one)
+    assert (state(source), Watch.objects.get().facts) == ((Watch.WATCHING, ""), {"behind": 0, "position": at(6)})
+
+
+def test_a_row_that_became_visible_late_is_found_by_looking_back(shop, tmp_path):
+    """SR-09: T1 says 10:00:00 and commits at 10:00:05, T2 says 10:00:02 and commits at once."""
+    one = listener(sqlite_table(tmp_path, start="all"))
+    shop.execute(INSERT, (2, "T2", at(2)))
+    turns(one)
+    shop.execute(INSERT, (1, "T1", at(0)))
+    turns(one, 2)
+    assert names() == ["T2", "T1"]
+    shop.execute(INSERT, (3, "too late for any window", at(-3600)))
+    turns(one)
+    assert names() == ["T2", "T1"]
+
+
+def test_a_thousand_equal_times_are_a_thousand_events(shop, tmp_path):
+    """SR-09"""
+    shop.executemany(INSERT, [(n, str(n), at(0)) for n in range(1000)])
+    one = listener(sqlite_table(tmp_path, start="all"))
+    turns(one, 2)
+    assert sorted(map(int, names())) == list(range(1000))
+    turns(listener(one.source))
+    assert len(events("shop")) == 1000
+
+
+def test_two_updates_between_two_looks_are_one_event_and_a_rollback_none(shop, tmp_path):
+    """SR-09: the latest state is told; a delete leaves no row to tell of."""
+    one = listener(sqlite_table(tmp_path, start="all"))
+    shop.execute(INSERT, (1, "first", at(0)))
+    shop.execute('UPDATE "order ""lines""" SET name = ?, updated_at = ?', ("second", at(1)))
+    shop.execute("BEGIN")
+    shop.execute(INSERT, (2, "never", at(1)))
+    shop.execute("ROLLBACK")
+    turns(one)
+    shop.execute('DELETE FROM "order ""lines"""')
+    turns(one)
+    assert names() == ["second"]
+
+
+def test_an_update_within_the_same_second_is_not_missed(shop, tmp_path):
+    one = listener(sqlite_table(tmp_path, start="all"))
+    shop.execute(INSERT, (1, "first", at(0)))
+    turns(one)
+    shop.execute('UPDATE "order ""lines""" SET name = ?', ("again",))
+    turns(one, 2)
+    assert names() == ["first", "again"]
+
+
+def test_a_kill_before_the_place_was_kept_doubles_nothing(shop, tmp_path):
+    source = sqlite_table(tmp_path, start="all")
+    shop.executemany(INSERT, [(n, str(n), at(n)) for n in range(5)])
+    turns(listener(source))
+    database.Position.objects.all().delete()
+    turns(listener(source))
+    assert len(events("shop")) == 5
+    assert not any(event.duplicates for event in events("shop"))
+
+
+def test_a_number_that_grows_is_a_cursor_too(shop, tmp_path):
+    one = listener(sqlite_table(tmp_path, cursor="id", overlap=3))
+    turns(one)
+    shop.execute(INSERT, (10, "ten", None))
+    turns(one)
+    shop.execute(INSERT, (8, "late", None))
+    turns(one, 2)
+    assert names() == ["ten", "late"]
+
+
+def test_an_outbox_is_acknowledged_after_the_event_is_stored(shop, tmp_path):
+    one = listener(outbox(tmp_path))
+    shop.execute("INSERT INTO outbox VALUES (1, 'order.created', '{\"n\": 1}', NULL)")
+    shop.execute("INSERT INTO outbox VALUES (2, 'order.created', 'no json', NULL)")
+    turns(one)
+    by_type = {event.type: event for event in events("shop")}
+    assert by_type["shop.order.created"].data == {"n": 1}
+    assert by_type["shop.unreadable"].status == "invalid"
+    assert "no JSON" in DeadLetter.objects.get().message
+    assert shop.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
+
+
+def test_an_outbox_may_mark_its_rows_instead(shop, tmp_path):
+    shop.execute("INSERT INTO outbox VALUES (1, 'a', '1', NULL), (2, 'b', '2', '2026-01-01')")
+    turns(listener(outbox(tmp_path, acknowledge="sent_at")), 2)
+    assert [event.type for event in events("shop")] == ["shop.a"]
+    assert shop.execute("SELECT count(*) FROM outbox WHERE sent_at IS NULL").fetchone() == (0,)
+
+
+def test_an_outbox_that_finds_no_room_keeps_its_rows(shop, tmp_path):
+    source = outbox(tmp_path)
+    builders.trigger(source="shop", limits={"queue": {"limit": 1, "when_full": "block"}})
+    one = listener(source)
+    shop.execute("INSERT INTO outbox VALUES (1, 'a', '1', NULL)")
+    turns(one)
+    shop.execute("INSERT INTO outbox VALUES (2, 'b', '2', NULL)")
+    turns(one)
+    assert (state(source)[0], shop.execute("SELECT id FROM outbox").fetchall()) == (Watch.HELD, [(2,)])
+    Trigger.objects.update(limits={})
+    ConfigVersion.bump()
+    turns(one)
+    assert [event.type for event in events("shop")] == ["shop.a", "shop.b"]
+
+
+def test_the_table_is_only_read_and_its_names_are_quoted(shop, tmp_path):
+    source = sqlite_table(tmp_path)
+    one = listener(source)
+    turns(one)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        one.link.open.execute("DELETE FROM outbox")
+    wrong = sqlite_table(tmp_path, "wrong", table="outbox; DROP TABLE outbox", cursor="id")
+    turns(listener(wrong))
+    assert "no such table" in state(wrong)[1]
+    lacking = sqlite_table(tmp_path, "lacking", cursor="changed")
+    turns(listener(lacking))
+    assert state(lacking)[1] == f"{LINES} has no column changed; it has id, name, updated_at"
+
+
+@pytest.mark.parametrize(
+    ("config", "field", "said"),
+    [
+        ({"url": "sqlite:////etc/passwd"}, "url", "outside FILE_ROOTS"),
+        ({"url": "sqlite:///{here}/none.sqlite3"}, "url", "there is no file"),
+        ({"url": "postgresql://ann@10.0.0.7/shop"}, "url", "EGRESS_ALLOW can name it"),
+        ({"url": "postgresql://ann@example.org:22/shop"}, "url", "not a PostgreSQL port"),
+        ({"url": "postgresql://ann:pw@example.org/shop"}, "url", "give that as the secret"),
+        ({"url": "mysql://ann@example.org/shop"}, "url", "postgresql://"),
+        ({"cursor": ""}, "url", "needs the cursor column"),
+        ({"table": "a\x00b"}, "table", "no name should"),
+    ],
+)
+def test_what_may_not_be_read_is_refused_when_it_is_saved(shop, tmp_path, config, field, said, db):
+    given = {"url": f"sqlite:///{tmp_path}/shop.sqlite3", "table": LINES, "cursor": "updated_at"}
+    given |= {name: value.format(here=tmp_path) for name, value in config.items()}
+    with pytest.raises(Problem) as refused:
+        configure.make_source(by=None, slug="shop", kind="database", config=given)
+    assert (refused.value.facts["field"], said in refused.value.detail) == (field, True)
+
+
+@pytest.fixture
+def far_postgres(postgres_server, settings):
+    """A PostgreSQL of somebody else, and its address for a source."""
+    port = postgres_server.rpartition(":")[2].partition("/")[0]
+    settings.EGRESS_ALLOW = [f"127.0.0.1:{port}"]
+    with psycopg.connect(postgres_server, autocommit=True) as far:
+        far.execute("CREATE SCHEMA sales")
+        far.execute("CREATE TABLE sales.orders (id uuid, n numeric, raw bytea, more jsonb, updated_at timestamptz)")
+        yield far, f"postgresql://nightdesk@127.0.0.1:{port}/postgres"
+        far.execute("DROP SCHEMA sales CASCADE")
+
+
+def test_postgresql_is_read_the_same_way(far_postgres, postgres_server):
+    far, url = far_postgres
+    given = {"url": url, "tls": "prefer", "table": "sales.orders", "start": "all", "cursor": "updated_at"}
+    source = listened("database", "sales", **given)
+    assert tryout.try_out(source) == "Connected: the newest updated_at of sales.orders is None."
+    one = listener(source)
+    row = "INSERT INTO sales.orders VALUES (gen_random_uuid(), 1.50, '\\xff', '{\"a\": [1]}', %s)"
+    with psycopg.connect(postgres_server) as slow:
+        slow.execute(row, [START])
+        far.execute(row, [START + timedelta(seconds=2)])
+        turns(one)
+        assert len(events("sales")) == 1
+        slow.commit()
+    turns(one, 2)
+    late = events("sales")[1]
+    assert (late.data["n"], late.data["raw"], late.data["more"]) == ("1.50", "/w==", {"a": [1]})
+    assert (late.time, late.duplicates) == (START, 0)
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        one.link.rows("DELETE FROM sales.orders RETURNING id")
+    one.let_go()
+
+
+def test_an_outbox_of_postgresql_is_acknowledged(far_postgres):
+    far, url = far_postgres
+    far.execute("CREATE TABLE sales.outbox (a int, b text, body jsonb, PRIMARY KEY (a, b))")
+    far.execute("INSERT INTO sales.outbox VALUES (1, 'x', '{\"k\": true}'), (1, 'y', 'null')")
+    config = {"table": "sales.outbox", "mode": "outbox", "key": ["a", "b"], "data_column": "body"}
+    one = listener(listened("database", "sales", url=url, tls="prefer", **config))
+    turns(one)
+    assert [(event.subject, event.data) for event in events("sales")] == [("1/x", {"k": True}), ("1/y", None)]
+    assert far.execute("SELECT count(*) FROM sales.outbox").fetchone() == (0,)
+    one.let_go()
+
+
+def test_a_server_that_does_not_answer_is_said(far_postgres, settings):
+    _, url = far_postgres
+    source = listened(
+        "database", "sales", url=url.replace("/postgres", "/nothing"), tls="prefer", table="t", cursor="c"
+    )
+    turns(listener(source))
+    assert 'database "nothing" does not exist' in state(source)[1]
+    settings.EGRESS_ALLOW = []
+    turns(listener(source))
+    assert "EGRESS_ALLOW can name it" in state(source)[1]

@@ -1,0 +1,184 @@
+"""Listens to a table of another database: every few seconds it is asked for rows that are new or changed.
+
+The place that was read moves after the events are stored. Rows of the window behind it are read again each time; what
+was told of them is known by the row's key and content, and is not told twice."""
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from triggers.envelope import Arrival, key_of
+from triggers.errors import BadDelivery
+from triggers.ingest import ingest
+from triggers.listeners.link import FAULTS, Link, Row, link_to
+from triggers.listeners.thread import Listener
+from triggers.models import Position, Seen, Source, Watch
+from triggers.sources import entries
+from triggers.sources.cursors import back, is_after, kept, max_of, moment_of, plain, restored
+from triggers.sources.database import digest, parse_table
+from triggers.unreadable import bury
+
+BATCH = 100  # rows of one commit
+COUNTED = 10_001  # rows that are counted as waiting, at most
+SPARE = timedelta(hours=1)  # of the time a key stays claimed: nothing is read again after it
+
+
+class TableListener(Listener):
+    """Reads its table by a cursor, or as an outbox."""
+
+    faults: ClassVar[tuple[type[Exception], ...]] = FAULTS
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.table = parse_table(source.config)
+        self.rest = self.table.every
+        self.link: Link | None = None
+        self.counted: dict[str, Any] = {}
+
+    @property
+    def mode(self) -> str:
+        return self.table.mode if self.link else ""
+
+    def figures(self) -> dict[str, Any]:
+        return {"facts": self.counted}
+
+    def let_go(self) -> None:
+        if self.link is not None:
+            self.link.close()
+            self.link = None
+
+    def turn(self, now: float) -> None:
+        if self.link is None:
+            self.link = link_to(self.source, self.table)
+        read = self.read_outbox if self.table.mode == "outbox" else self.read_cursor
+        read(self.link)
+        self.note(Watch.WATCHING, "")
+
+    # By a cursor
+
+    def read_cursor(self, link: Link) -> None:
+        place = Position.of(self.source, self.table.table) or self.first_place(link)
+        high = restored(place.get("high"))
+        waiting = link.behind(high, COUNTED)
+        where, values = self.beginning(link, high, restored(place.get("floor")))
+        while not self.stopped.is_set():
+            rows = link.page(where, values, BATCH)
+            self.tell([row for row in rows if row[self.table.cursor] is not None])
+            if rows:
+                last = rows[-1]
+                waiting -= sum(is_after(row[self.table.cursor], high) for row in rows)
+                high = max_of(high, last[self.table.cursor])
+                Position.move(self.source, self.table.table, **{**place, "high": kept(high)})
+                where, values = link.after(), [last[name] for name in (self.table.cursor, *self.table.key)]
+            self.counted = {"behind": max(0, waiting), "position": str(high) if high is not None else None}
+            if len(rows) < BATCH:
+                return
+            self.note(Watch.WATCHING, "")
+
+    def first_place(self, link: Link) -> dict[str, Any]:
+        """What is there when the listening begins is not told, unless that is asked for."""
+        newest = kept(link.newest()) if self.table.start == "new" else None
+        place = {"high": newest, "floor": newest}
+        Position.move(self.source, self.table.table, **place)
+        return place
+
+    def beginning(self, link: Link, high: Any, floor: Any) -> tuple[str, list[Any]]:
+        """From where a look begins: the window behind the place that was read, nothing from before the first look."""
+        by = link.order[0]
+        if high is None:
+            return f"{by} IS NOT NULL", []
+        low = self.looked_back(high)
+        if floor is not None and not is_after(low, floor):
+            return f"{by} > {link.mark}", [floor]
+        return f"{by} >= {link.mark}", [low]
+
+    def looked_back(self, high: Any) -> Any:
+        longest = timedelta(seconds=self.source.dedupe_window) - SPARE
+        span = min(timedelta(seconds=self.table.overlap), max(longest, timedelta(0)))
+        try:
+            return back(high, span, self.table.overlap)
+        except (ArithmeticError, TypeError, ValueError):
+            return high  # a text that is no time has no window
+
+    def tell(self, rows: Sequence[Row]) -> None:
+        """Make events of the rows that were not told as they stand."""
+        places = {self.place_of(row): row for row in rows}
+        keys = {key_of("at", place): place for place in places}
+        known = Seen.objects.filter(source_id=self.source.pk, key__in=keys).values_list("key", flat=True)
+        for key in known:
+            places.pop(keys[key], None)
+        self.take_in(places)
+
+    # As an outbox
+
+    def read_outbox(self, link: Link) -> None:
+        while not self.stopped.is_set():
+            rows = link.unacknowledged(BATCH)
+            self.take_in({self.place_of(row): row for row in rows})
+            if rows:
+                link.acknowledge([[row[name] for name in self.table.key] for row in rows])
+            self.counted = {"behind": link.count_waiting(COUNTED) if len(rows) == BATCH else 0}
+            if len(rows) < BATCH:
+                return
+            self.note(Watch.WATCHING, "")
+
+    # Both
+
+    def take_in(self, places: dict[str, Row]) -> None:
+        arrivals = []
+        for place, row in places.items():
+            try:
+                arrivals.append(self.arrival(place, row))
+            except BadDelivery as refused:
+                bury(self.source, place, text_of(row).encode(), refused.detail)
+        if arrivals:
+            ingest(arrivals)
+
+    def place_of(self, row: Row) -> str:
+        key = "/".join(str(plain(row[name])) for name in self.table.key)
+        return f"{self.table.table}:{key}:{digest(text_of(row).encode())}"
+
+    def arrival(self, place: str, row: Row) -> Arrival:
+        table = self.table
+        named = str(row.get(table.type_column) or "") if table.type_column else ""
+        usual = "received" if table.mode == "outbox" else "changed"
+        data = (
+            plain(row[table.data_column]) if table.data_column else {name: plain(value) for name, value in row.items()}
+        )
+        arrival = entries.told(
+            self.source,
+            place,
+            kind=entries.typed(named) if named else usual,
+            data=None,
+            subject="/".join(str(plain(row[name])) for name in table.key),
+            time=moment_of(row.get(table.cursor)),
+        )
+        arrival.raw = inside(data) if table.data_column else json.dumps(data, ensure_ascii=False).encode()
+        return arrival
+
+
+def inside(data: Any) -> bytes:
+    """A column that holds JSON, as text or as the database's own type. Raises BadDelivery for a text that is none."""
+    if not isinstance(data, str):
+        return json.dumps(data, ensure_ascii=False).encode()
+    try:
+        return json.dumps(json.loads(data), ensure_ascii=False).encode()
+    except ValueError as error:
+        raise BadDelivery(f"The column holds no JSON: {error}") from error
+
+
+def text_of(row: Row) -> str:
+    return json.dumps({name: plain(value) for name, value in row.items()}, sort_keys=True)
+
+
+def try_out(source: Source) -> str:
+    """Connect as the listener does; what was found, in words. Raises what that raises."""
+    table = parse_table(source.config)
+    link = link_to(source, table)
+    try:
+        if table.mode == "outbox":
+            return f"Connected: {link.count_waiting(COUNTED):,} rows of {table.table} wait."
+        return f"Connected: the newest {table.cursor} of {table.table} is {link.newest()}."
+    finally:
+        link.close()

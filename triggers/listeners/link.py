@@ -1,0 +1,188 @@
+"""A connection to somebody else's database: read-only but for the acknowledgement of an outbox, names quoted."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from psycopg.rows import dict_row
+
+from triggers.listeners.thread import Trouble
+from triggers.models import Source
+from triggers.sources.database import PORTS, TableSource, column, open_file, quoted
+from triggers.sources.farside import addresses
+
+CONNECT = 5  # seconds
+STATEMENT = 30_000  # milliseconds
+TLS = {"require": "require", "verify": "verify-full", "prefer": "prefer"}
+FAULTS: tuple[type[Exception], ...] = (psycopg.Error, sqlite3.Error)
+
+Row = dict[str, Any]
+
+
+class Link:
+    """What both databases are asked; `mark` stands for a value."""
+
+    mark = "?"
+
+    def __init__(self, table: TableSource) -> None:
+        self.table = table
+        self.name = quoted(table.table)
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        raise NotImplementedError
+
+    def write(self, statement: str, many: Sequence[Sequence[Any]]) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def columns(self) -> list[str]:
+        raise NotImplementedError
+
+    # The questions
+
+    def refuse_missing(self) -> None:
+        """Raises Trouble when the table lacks a column that the source names."""
+        there = self.columns()
+        if missing := [name for name in self.table.columns if name not in there]:
+            raise Trouble(f"{self.table.table} has no column {missing[0]}; it has {', '.join(there)}")
+
+    def newest(self) -> Any:
+        by = column(self.table.cursor)
+        [row] = self.rows(f"SELECT max({by}) AS newest FROM {self.name}")
+        return row["newest"]
+
+    def behind(self, after: Any, most: int) -> int:
+        """How many rows lie after the cursor, counted up to `most`."""
+        by = column(self.table.cursor)
+        where = f"{by} > {self.mark}" if after is not None else f"{by} IS NOT NULL"
+        told = [after] if after is not None else []
+        [row] = self.rows(
+            f"SELECT count(*) AS n FROM (SELECT 1 FROM {self.name} WHERE {where} LIMIT {most}) AS counted", told
+        )
+        return int(row["n"])
+
+    def page(self, where: str, values: Sequence[Any], size: int) -> list[Row]:
+        """Rows by the cursor, then by their key, so that equal cursors have an order too."""
+        order = ", ".join(self.order)
+        return self.rows(f"SELECT * FROM {self.name} WHERE {where} ORDER BY {order} LIMIT {size}", values)
+
+    @property
+    def order(self) -> list[str]:
+        return [column(name) for name in [self.table.cursor, *self.table.key]]
+
+    def after(self) -> str:
+        """The condition that begins behind one row, by its cursor and key."""
+        return f"({', '.join(self.order)}) > ({', '.join([self.mark] * len(self.order))})"
+
+    def unacknowledged(self, size: int) -> list[Row]:
+        order = ", ".join(column(name) for name in self.table.key)
+        return self.rows(f"SELECT * FROM {self.name} WHERE {self.waiting()} ORDER BY {order} LIMIT {size}")
+
+    def waiting(self) -> str:
+        return "1 = 1" if self.table.acknowledge == "delete" else f"{column(self.table.acknowledge)} IS NULL"
+
+    def count_waiting(self, most: int) -> int:
+        inner = f"SELECT 1 FROM {self.name} WHERE {self.waiting()} LIMIT {most}"
+        [row] = self.rows(f"SELECT count(*) AS n FROM ({inner}) AS counted")
+        return int(row["n"])
+
+    def acknowledge(self, keys: Sequence[Sequence[Any]]) -> None:
+        where = " AND ".join(f"{column(name)} = {self.mark}" for name in self.table.key)
+        if self.table.acknowledge == "delete":
+            self.write(f"DELETE FROM {self.name} WHERE {where}", keys)
+        else:
+            self.write(
+                f"UPDATE {self.name} SET {column(self.table.acknowledge)} = CURRENT_TIMESTAMP WHERE {where}", keys
+            )
+
+
+class PostgresLink(Link):
+    """One connection to a checked address; the name stays that of the certificate."""
+
+    mark = "%s"
+
+    def __init__(self, source: Source, table: TableSource) -> None:
+        super().__init__(table)
+        secret = next((str(item["value"]) for item in source.secrets), None)
+        self.open = psycopg.connect(
+            host=table.host,
+            hostaddr=",".join(addresses(table.host, table.port, PORTS, "PostgreSQL")[:1]),
+            port=table.port,
+            user=table.user,
+            password=secret,
+            dbname=table.name,
+            sslmode=TLS[table.tls],
+            sslrootcert="system" if table.tls == "verify" else None,
+            connect_timeout=CONNECT,
+            application_name="nightdesk",
+            row_factory=dict_row,
+        )
+        self.open.read_only = True
+        with self.open.transaction():
+            self.open.execute(f"SET statement_timeout = {STATEMENT}")
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        with self.open.transaction():
+            return list(self.open.execute(statement.encode(), list(values)))
+
+    def write(self, statement: str, many: Sequence[Sequence[Any]]) -> None:
+        self.open.read_only = False
+        try:
+            with self.open.transaction(), self.open.cursor() as cursor:
+                cursor.executemany(statement.encode(), many)
+        finally:
+            self.open.read_only = True
+
+    def columns(self) -> list[str]:
+        with self.open.transaction():
+            told = self.open.execute(f"SELECT * FROM {self.name} LIMIT 0".encode()).description
+        return [one.name for one in told or []]
+
+    def close(self) -> None:
+        self.open.close()
+
+
+class SqliteLink(Link):
+    """A file inside FILE_ROOTS, opened for reading; for the acknowledgement of an outbox opened once more."""
+
+    def __init__(self, table: TableSource) -> None:
+        super().__init__(table)
+        self.place = quote(str(open_file(table)))
+        self.open = self.connect("ro")
+
+    def connect(self, mode: str) -> sqlite3.Connection:
+        opened = sqlite3.connect(f"file:{self.place}?mode={mode}", uri=True, timeout=CONNECT)
+        opened.row_factory = sqlite3.Row
+        return opened
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        return [dict(row) for row in self.open.execute(statement, values)]
+
+    def write(self, statement: str, many: Sequence[Sequence[Any]]) -> None:
+        writing = self.connect("rw")
+        try:
+            with writing:
+                writing.executemany(statement, many)
+        finally:
+            writing.close()
+
+    def columns(self) -> list[str]:
+        return [one[0] for one in self.open.execute(f"SELECT * FROM {self.name} LIMIT 0").description]
+
+    def close(self) -> None:
+        self.open.close()
+
+
+def link_to(source: Source, table: TableSource) -> Link:
+    """Raises what a connection raises, and Trouble for a table without the columns."""
+    link = SqliteLink(table) if table.is_sqlite else PostgresLink(source, table)
+    try:
+        link.refuse_missing()
+    except BaseException:
+        link.close()
+        raise
+    return link

@@ -1,0 +1,200 @@
+"""Listens to the folders of an IMAP mailbox: the first one tells by IDLE, the others are looked at every minute.
+
+Each mail is an event of its own commit, and the place that was read moves after it: one nobody can read becomes a dead
+letter, and the next is read. Mails stay unread at the server; nothing there is changed."""
+
+import imaplib
+import time
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from django.conf import settings
+from imap_tools import ImapToolsError
+
+from project.lib import clock
+from triggers import blobs
+from triggers.envelope import Arrival
+from triggers.errors import BadDelivery
+from triggers.ingest import ingest
+from triggers.listeners.imap import LARGEST, Mailbox, capabilities, fetch, opened, sign_in
+from triggers.listeners.thread import Listener, Trouble
+from triggers.models import Position, Source, Watch
+from triggers.sources import entries
+from triggers.sources.mail import UNREADABLE, Mail, parse_mailbox, read_mail
+from triggers.unreadable import bury
+
+LOOK = 60.0  # seconds between two looks at every folder
+SLICE = 2.0  # seconds of listening in one turn
+AGAIN = 240.0  # seconds after which IDLE is said anew: it finds a dead connection, and no server hangs up (RFC 2177)
+KEPT_RAW = 1024 * 1024  # bytes of a mail that are kept beside its event; of a larger one the header
+MOST_ATTACHED = 8 * 1024 * 1024  # bytes of one attachment that are kept
+
+
+class MailListener(Listener):
+    """Reads what is new in each folder, then waits to be told."""
+
+    faults: ClassVar[tuple[type[Exception], ...]] = (ImapToolsError, imaplib.IMAP4.error, EOFError)
+    rest = 0.05  # it waits inside its turn
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.config = parse_mailbox(source.config)
+        self.mailbox: Mailbox | None = None
+        self.can_idle = self.is_idling = False
+        self.slice = SLICE
+        self.next_look = self.next_again = 0.0
+        self.counted: dict[str, Any] = {}
+
+    @property
+    def mode(self) -> str:
+        if self.mailbox is None:
+            return ""
+        return "idle" if self.can_idle else "polling"
+
+    def figures(self) -> dict[str, Any]:
+        return {"facts": self.counted}
+
+    def let_go(self) -> None:
+        if self.mailbox is not None:
+            self.mailbox.client.shutdown()
+            self.mailbox, self.is_idling = None, False
+
+    def turn(self, now: float) -> None:
+        mailbox = self.mailbox or self.settle_in()
+        if now >= self.next_look:
+            self.be_quiet(mailbox)
+            for folder in reversed(self.config.folders):  # the first one last: it stays selected
+                self.read_folder(mailbox, folder)
+            self.next_look = time.monotonic() + LOOK
+        self.note(Watch.WATCHING, "" if self.can_idle else "the server knows no IDLE; it is asked every minute")
+        self.listen(mailbox)
+
+    def settle_in(self) -> Mailbox:
+        mailbox = self.mailbox = sign_in(self.source, self.config)
+        self.can_idle = "IDLE" in mailbox.client.capabilities or "IDLE" in capabilities(mailbox)
+        self.is_idling, self.next_look = False, 0.0
+        return mailbox
+
+    # Being told
+
+    def listen(self, mailbox: Mailbox) -> None:
+        """Wait a moment for the server to tell of a new mail."""
+        if not self.can_idle:
+            self.stopped.wait(self.slice)
+            return
+        if not self.is_idling:
+            mailbox.idle.start()  # type: ignore[no-untyped-call]
+            self.is_idling, self.next_again = True, time.monotonic() + AGAIN
+        began = time.monotonic()
+        heard = mailbox.idle.poll(timeout=self.slice)
+        if any(line.upper().startswith(b"* BYE") for line in heard):
+            raise Trouble(f"{self.config.host} ended the conversation: {heard[0].decode('utf-8', 'replace')}")
+        if not heard and time.monotonic() - began < self.slice / 2:
+            raise Trouble(f"{self.config.host} closed the connection")
+        if any(b"EXISTS" in line.upper() for line in heard):
+            self.next_look = 0.0
+        if time.monotonic() >= self.next_again:
+            self.be_quiet(mailbox)
+
+    def be_quiet(self, mailbox: Mailbox) -> None:
+        if self.is_idling:
+            mailbox.idle.stop()  # type: ignore[no-untyped-call]
+            self.is_idling = False
+
+    # Reading
+
+    def read_folder(self, mailbox: Mailbox, folder: str) -> None:
+        """Every mail after the place that was read, in order, each in its own commit."""
+        since = self.place_of(mailbox, folder)
+        numbers = sorted(number for number in self.found(mailbox, since) if number > since["uid"])
+        for at, number in enumerate(numbers):
+            if self.stopped.is_set():
+                return
+            self.counted = {"waiting": len(numbers) - at}
+            self.take(mailbox, folder, number, since["uidvalidity"])
+            Position.move(self.source, folder, **{**since, "uid": number})
+        self.counted = {"waiting": 0}
+        if "since" in since:
+            newest = max(numbers, default=since["uid"])
+            Position.move(self.source, folder, uidvalidity=since["uidvalidity"], uid=newest)
+
+    def place_of(self, mailbox: Mailbox, folder: str) -> dict[str, Any]:
+        """Where this folder was read to. When the server numbers it anew, all that is young enough is looked at again:
+        what was told stays told once, by its Message-ID."""
+        validity, following = opened(mailbox, folder)
+        known = Position.of(self.source, folder)
+        if known.get("uidvalidity") == validity:
+            return known
+        place: dict[str, Any] = {"uidvalidity": validity, "uid": 0}
+        if known:
+            place["since"] = (clock.now() - timedelta(seconds=self.source.dedupe_window)).strftime("%d-%b-%Y")
+        elif self.config.start == "new":
+            place["uid"] = following - 1
+        Position.move(self.source, folder, **place)
+        return place
+
+    def found(self, mailbox: Mailbox, since: dict[str, Any]) -> list[int]:
+        after = f"UID {since['uid'] + 1}:*"
+        if "since" in since:
+            after = f"{after} SINCE {since['since']}"
+        return [int(number) for number in mailbox.uids(after, charset=None)]
+
+    def take(self, mailbox: Mailbox, folder: str, number: int, validity: int) -> None:
+        fetched = fetch(mailbox, number)
+        if fetched is None:
+            return  # it was deleted meanwhile
+        raw, received, size = fetched
+        try:
+            mail = read_mail(raw, received)
+            arrival = self.arrival(mail, raw, received, folder=folder, uid=number, size=size)
+        except (BadDelivery, *UNREADABLE) as error:
+            why = getattr(error, "detail", "") or f"{type(error).__name__}: {error}"
+            bury(self.source, f"{self.config.account}/{folder}/{validity}/{number}", raw[:KEPT_RAW], why)
+            return
+        ingest([arrival])
+
+    def arrival(self, mail: Mail, raw: bytes, received: datetime | None, *, size: int, **place: Any) -> Arrival:
+        facts = {**mail.facts, **place, "size": size, "automatic": mail.automatic, "attachments": self.kept(mail)}
+        if size > len(raw):
+            facts["cut"] = f"over {LARGEST:,} bytes: only its header was read"
+        arrival = entries.told(
+            self.source,
+            f"{self.config.account}/{mail.key}",
+            kind="received",
+            data=facts,
+            subject=mail.subject,
+            time=mail.time or received,
+        )
+        arrival.data_json = (arrival.raw or b"").decode()
+        arrival.raw = raw if len(raw) <= KEPT_RAW else raw.partition(b"\r\n\r\n")[0][:KEPT_RAW]
+        arrival.automatic = mail.automatic if self.config.automatic == "suppress" else ""
+        arrival.is_own = bool(self.source.actor) and mail.sender == self.source.actor.lower()
+        return arrival
+
+    def kept(self, mail: Mail) -> list[dict[str, Any]]:
+        """What hangs on it, as its event tells: `blob` finds the content, or `skipped` says why there is none."""
+        until = clock.now() + timedelta(days=settings.RETENTION_DAYS)
+        told = []
+        for one in mail.attached:
+            facts: dict[str, Any] = {"name": one.name, "type": one.type, "size": len(one.content or b"")}
+            if one.content is None:
+                facts["skipped"] = "it cannot be read"
+            elif len(one.content) > MOST_ATTACHED:
+                facts["skipped"] = f"over {MOST_ATTACHED:,} bytes"
+            else:
+                facts["blob"] = blobs.keep_bytes(one.content, until)
+            told.append(facts)
+        return told
+
+
+def try_out(source: Source) -> str:
+    """Sign in as the listener does and open each folder; what was found, in words. Raises what that raises."""
+    one = MailListener(source)
+    mailbox = one.settle_in()
+    try:
+        for folder in one.config.folders:
+            opened(mailbox, folder)
+    finally:
+        one.let_go()
+    told = "it tells of new mail by itself" if one.can_idle else "it is asked every minute, since it knows no IDLE"
+    return f"Signed in as {one.config.username}: {len(one.config.folders)} folder(s) open, {told}."
