@@ -64,7 +64,8 @@ def decide_action(request: HttpRequest, id: int, body: schemas.DecisionIn) -> An
     if who.user is None or who.token is not None or not policy.is_named(who.user, action):
         who.need("decide")
     channel = decide.BY_TOKEN if who.token else "page"
-    said = decide.decide(action, by=person(who), proof=proof_of(request), channel=channel, **body.dict())
+    proof, origin = proof_of(request), doors.origin_of(request)
+    said = decide.decide(action, by=person(who), proof=proof, channel=channel, origin=origin, **body.dict())
     return Status(201 if said.is_new else 200, said)
 
 

@@ -17,3 +17,4 @@ class ApprovalsConfig(AppConfig):
         registry.sent_by.append(import_string("approvals.effects_of.sent_by"))
         registry.undoing_of.append(import_string("approvals.effects_of.undoing_of"))
         registry.taken_up.append(import_string("approvals.undoing.take_up_again"))
+        registry.spare_rows["messages"] = import_string("approvals.spare.rows")

@@ -40,3 +40,6 @@ class HoursForm(DeskForm):
         required=False,
         help_text="One a line: mon-fri 09:00-17:00, in your own time zone. Empty: at any time.",
     )
+    mornings = forms.BooleanField(
+        label="Tell me each morning at eight what was done without a nod", required=False, initial=True
+    )

@@ -40,7 +40,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 def page(request: HttpRequest, form: ChannelForm | None = None, hours: HoursForm | None = None) -> HttpResponse:
     person = who(request)
-    form, hours = form or ChannelForm(), hours or HoursForm(initial={"windows": Hours.of(person)})
+    form, hours = form or ChannelForm(), hours or HoursForm(initial=Hours.shown(person))
     facts = {
         "form": form,
         "hours": hours,
@@ -89,13 +89,13 @@ def hours_save(request: HttpRequest) -> HttpResponse:
     form = HoursForm(request.POST)
     if not form.is_valid():
         return page(request, hours=form)
-    return told(request, "Your hours are saved.", channels.set_hours, who(request), form.cleaned_data["windows"])
+    return told(request, "Your hours are saved.", channels.set_hours, who(request), **form.cleaned_data)
 
 
-def told(request: HttpRequest, words: str, door: Callable[..., None], *given: Any) -> HttpResponse:
+def told(request: HttpRequest, words: str, door: Callable[..., None], *given: Any, **named: Any) -> HttpResponse:
     """Call a door, and say on the page how it went."""
     try:
-        door(*given)
+        door(*given, **named)
     except NotValid as refused:
         messages.error(request, refused.detail)
     else:

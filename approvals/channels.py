@@ -128,9 +128,9 @@ def remove(channel: Channel) -> None:
             Audit.write("unlink", channel, by=channel.person, connection=channel.connection.slug)
 
 
-def set_hours(person: User, windows: Any) -> None:
-    """When they may be written to. Raises NotValid."""
-    Hours.objects.update_or_create(person=person, defaults={"windows": checked_windows(windows)})
+def set_hours(person: User, windows: Any, *, mornings: bool = True) -> None:
+    """When they may be written to, and whether each morning about what was done without a nod. Raises NotValid."""
+    Hours.objects.update_or_create(person=person, defaults={"windows": checked_windows(windows), "mornings": mornings})
 
 
 def carry(channel: Channel, letter: Letter) -> None:

@@ -92,12 +92,12 @@ def deed(row: Click, channel: Channel | None, pressed: Pressed) -> Verdict:
     shown = shown_in(pressed.value)
     if shown is None:
         return Verdict("not_ours", NOT_OURS)
-    number, digest, revision = shown
-    Click.objects.filter(pk=row.pk).update(action_id=number, digest=digest[:80], revision=revision)
-    action = Action.objects.filter(pk=number).first()
+    row.action_id, row.digest, row.revision = shown
+    row.save(update_fields=["action_id", "digest", "revision"])
+    action = Action.objects.filter(pk=row.action_id).first()
     if action is None:
         return Verdict("not_ours", NOT_OURS)
-    return decided(action, channel, digest, revision)
+    return decided(action, channel, row)
 
 
 def shown_in(value: str) -> tuple[int, str, int] | None:
@@ -108,22 +108,16 @@ def shown_in(value: str) -> tuple[int, str, int] | None:
     except (ValueError, LookupError, TypeError):
         return None
     plain = type(number) is int and type(revision) is int and isinstance(digest, str)
-    return (number, digest, revision) if plain and 0 < number < 2**63 and 0 < revision < 2**31 else None
+    return (number, digest[:80], revision) if plain and 0 < number < 2**63 and 0 < revision < 2**31 else None
 
 
-def decided(action: Action, channel: Channel, digest: str, revision: int) -> Verdict:
+def decided(action: Action, channel: Channel, click: Click) -> Verdict:
     if action.tier != Tier.MEDIUM:
         return Verdict("not_in_chat", ON_THE_PAGE)
     asked = clock.now()
     try:
-        decide(
-            action,
-            by=channel.person,
-            verdict="approve",
-            digest=digest,
-            revision=revision,
-            channel=channel.connection.system,
-        )
+        how: dict[str, Any] = {"channel": channel.connection.system, "origin": {"remote": click.remote}}
+        decide(action, by=channel.person, verdict="approve", digest=click.digest, revision=click.revision or 0, **how)
     except ApprovalProblem as problem:
         refusal = said(problem, asked)
         return Verdict(refusal.code, f"{refusal.headline} {refusal.detail}".strip())

@@ -1,7 +1,7 @@
 """DOOR 3: a person has spoken. Pages, the API and whatever comes later decide here and nowhere else."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -46,6 +46,7 @@ from triggers.models import Audit, Run
 LEFT_AFTER_REOPEN = timedelta(seconds=900)  # at least this long people may decide again
 BY_TOKEN = "api"  # the channel of a decision that a program brings for its person
 TASK = "approvals.tasks.deliver_action"
+NOWHERE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Word:
     answer: Any
     channel: str
     looked_for: float | None  # seconds
+    origin: Mapping[str, str]  # {remote, browser} of the request it came by
 
     @property
     def told(self) -> str | None:
@@ -98,6 +100,7 @@ def decide(
     proof: Callable[[], bool] = no_proof,
     channel: str = "page",
     looked_for: float | None = None,
+    origin: Mapping[str, str] = NOWHERE,
 ) -> Said:
     """Record one person's verdict about what they saw; the last yes that is needed, or one no, ends the waiting.
 
@@ -109,7 +112,7 @@ def decide(
     Changed, ReasonRequired or NotValid. `proof` takes the proof of who it is that the edge has; only high asks for it,
     and a refusal that follows gives it back. What the desk has to change first, since the stored text is not what was
     shown or the policy became stricter, is told before any proof."""
-    word = Word(by, verdict, digest, revision, reason, arguments, answer, channel, looked_for)
+    word = Word(by, verdict, digest, revision, reason, arguments, answer, channel, looked_for, origin)
     asked = Action.objects.for_pages().get(pk=action.pk)
     ruling = policy.ruling_of(asked)
     edited = None if word.arguments is None else judged(asked, word.arguments)
@@ -143,7 +146,7 @@ def hear(
     check_row(held, word.by, now, word.digest, word.revision)
     reason = check_words(held, word.verdict, word.reason, word.arguments, word.answer)
     how = {"channel": word.channel, "looked_for": word.looked_for}
-    words = {"reason": reason, "stepped_up": high, "on_high": high, **how}
+    words = {"reason": reason, "stepped_up": high, "on_high": high, **how, **word.origin}
     if word.arguments is not None:
         edited = edit(held, word.arguments, by=word.by, now=now, judged=judged, **words)
         if edited and held.is_strict:

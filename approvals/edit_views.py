@@ -63,6 +63,7 @@ def save(request: HttpRequest, card: Card, form: Form) -> HttpResponse:
             reason=request.POST.get("reason", ""),
             arguments=arguments,
             proof=lambda: doors.use_up(request),
+            origin=doors.origin_of(request),
         )
     except STAYS as problem:
         fresh = card_for(request, Action.objects.for_pages().get(pk=action.pk), clock.now())

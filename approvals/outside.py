@@ -85,7 +85,8 @@ def ask(token: ApiToken, key: str, wanted: Wanted) -> tuple[Action, bool]:
     before = stands_for(token, key, wanted, clock.now())
     if before is not None:
         return before, False
-    wish = wanted.wish(action_key(token, key))
+    number = number_of(token, key, wanted.kind)
+    wish = wanted.wish(action_key(token, key, number))
     ruling = ruling_on(token, wish)
     with transaction.atomic():
         gate.shared()
@@ -100,7 +101,7 @@ def ask(token: ApiToken, key: str, wanted: Wanted) -> tuple[Action, bool]:
             raise PolicyMoved  # another request of this token was faster: this one is judged again
         refuse_nagging(token, wish, now)
         action = propose.insert(None, "", wish, wish.key or "", now, ruling=ruling, token=token)
-        Proposal.objects.create(action=action, key=key, body_digest=wanted.digest)
+        Proposal.objects.create(action=action, key=key, body_digest=wanted.digest, number=number)
         if wanted.callback_url:
             CallBack.objects.create(action=action, sealed_url=crypto.seal(wanted.callback_url), due_at=now)
         if action.status == Status.APPROVED:
@@ -118,10 +119,19 @@ def stands_for(token: ApiToken, key: str, wanted: Wanted, now: datetime) -> Acti
     return Action.objects.for_pages().get(pk=known.action_id)
 
 
-def action_key(token: ApiToken, key: str) -> str:
+def number_of(token: ApiToken, key: str, kind: str) -> int:
+    """How often, with this time, a token has asked under this key. Requests go after their time; keys stay taken."""
+    before = Proposal.objects.all().under(token, key)
+    last = before.order_by("-pk").values_list("number", flat=True).first()
+    number = (last or before.count()) + 1
+    while Action.objects.filter(kind=kind, key=action_key(token, key, number)).exists():
+        number += 1
+    return number
+
+
+def action_key(token: ApiToken, key: str, number: int) -> str:
     """The key that goes to the far side: one effect a token and key, and another one once the key is free again."""
-    before = Proposal.objects.all().under(token, key).count()
-    return f"T-{token.pk}{f'.{before + 1}' if before else ''}/{key}"
+    return f"T-{token.pk}{f'.{number}' if number > 1 else ''}/{key}"
 
 
 def ruling_on(token: ApiToken, wish: Wish) -> Ruling:

@@ -1,7 +1,7 @@
 """Several of one kind decided by one press: each for itself, on the digest that was shown, with a record of its own."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -64,7 +64,9 @@ def at_least_two(found: Iterable[bool]) -> bool:
     return any(each) and any(each)
 
 
-def decide_together(lines: Sequence[Seen], *, by: User, verdict: str, reason: str = "") -> list[Outcome]:
+def decide_together(
+    lines: Sequence[Seen], *, by: User, verdict: str, reason: str = "", origin: Mapping[str, str] = decide.NOWHERE
+) -> list[Outcome]:
     """Each goes through or is refused for itself, in the order given.
 
     Raises NotValid when they are none, too many, one twice, or of several kinds; then nothing is decided."""
@@ -74,16 +76,17 @@ def decide_together(lines: Sequence[Seen], *, by: User, verdict: str, reason: st
         raise NotValid("One of them is named twice.", field="pick")
     if len({line.action.kind for line in lines}) > 1:
         raise NotValid("They are of several kinds; decide one kind at a time.", field="pick")
-    return [decided(line, by=by, verdict=verdict, reason=reason, of=len(lines)) for line in lines]
+    said = {"by": by, "verdict": verdict, "reason": reason, "channel": CHANNEL, "origin": origin}
+    return [decided(line, said, of=len(lines)) for line in lines]
 
 
-def decided(line: Seen, *, by: User, verdict: str, reason: str, of: int) -> Outcome:
+def decided(line: Seen, said: dict[str, Any], *, of: int) -> Outcome:
     share = None if line.looked_for is None else line.looked_for / of
     seen: dict[str, Any] = {"digest": line.digest, "revision": line.revision, "looked_for": share}
     try:
         if not fits(line.action):
             raise NotValid("It is decided alone, on its own page.", field="pick")
-        decide.decide(line.action, by=by, verdict=verdict, reason=reason, channel=CHANNEL, **seen)
+        decide.decide(line.action, **said, **seen)
     except ApprovalProblem as refused:
         return Outcome(line.action, refused)
     return Outcome(line.action)

@@ -16,7 +16,7 @@ from approvals.together import MOST, Seen, decide_together, open_to
 from approvals.wording import said
 from project.lib import clock
 from project.lib.text import made_storable, number
-from project.people.doors import who
+from project.people.doors import origin_of, who
 from project.people.models import User
 
 LOOKED_AT = 100  # of those that wait, the soonest first
@@ -57,7 +57,7 @@ def pressed(request: HttpRequest) -> HttpResponse:
         chosen = [card_of(line.action, reader, asked) for line in lines]
         return page(request, kind, chosen=chosen, wrong="Say why, in 1 to 2000 characters.", status=422)
     try:
-        found = decide_together(lines, by=reader, verdict=verdict, reason=reason)
+        found = decide_together(lines, by=reader, verdict=verdict, reason=reason, origin=origin_of(request))
     except NotValid as refused:
         return page(request, kind, actions=decidable(reader, kind, asked), wrong=refused.detail, status=422)
     outcomes = [(one.action, said(one.refused, asked) if one.refused else None) for one in found]

@@ -136,6 +136,7 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
             answer=answered(request, action) if verdict == "approve" else None,
             proof=lambda: doors.use_up(request),
             looked_for=looked_for(request.POST.get("drawn", ""), action, who(request), asked),
+            origin=doors.origin_of(request),
         )
     except StepUpRequired:
         request.session[DRAFT.format(pk)] = note[:2000]

@@ -1,6 +1,7 @@
 """Is the desk at work right now? Asked by `/settings/checks` of the rows, the broker, the disk and the processes."""
 
 import shutil
+from typing import Any
 
 import redis
 from celery import current_app
@@ -43,14 +44,18 @@ def queue() -> str:
 
 
 def stages() -> str:
-    """What the last round of the desk could not do, and whether it takes too long."""
-    detail = Pulse.objects.filter(name="tick").values_list("detail", flat=True).first() or {}
-    faults = [f"{name}: {said}" for name, said in detail.get("faults", {}).items()]
+    """What the last rounds of the desk could not do, and whether they take too long."""
+    rounds = list(Pulse.objects.filter(name__in=["tick", "messages"]).values_list("detail", flat=True))
+    faults = [f"{name}: {said}" for detail in rounds for name, said in detail.get("faults", {}).items()]
+    return "; ".join([*faults, *filter(None, map(too_long, rounds))])
+
+
+def too_long(detail: dict[str, Any]) -> str:
     took = detail.get("took", {})
     if sum(took.values()) > LONG_ROUND:
         name = max(took, key=lambda one: float(took[one]))
-        faults.append(f"a round took {sum(took.values()):.0f} s, {took[name]:.0f} s of it for {name}")
-    return "; ".join(faults)
+        return f"a round took {sum(took.values()):.0f} s, {took[name]:.0f} s of it for {name}"
+    return ""
 
 
 def disk() -> str:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 from django.conf import settings
 
-from approvals import call_backs, deliver, digests, telling, undoing
+from approvals import call_backs, deliver, mornings, telling, undoing
 from project import metrics_rows
+from project.lib import clock
 from project.lib.alone import alone
 from project.lib.apart import Round
 from triggers import bulk, dispatch, sealing, search
+from triggers.models import Pulse
 
 
 def stages() -> dict[str, Callable[[], int]]:
@@ -18,27 +20,41 @@ def stages() -> dict[str, Callable[[], int]]:
         "lost": deliver.presume_silent_ones_lost,
         "undone": undoing.tick,
         "delivered": deliver.deliver_due,
-        "told": telling.tick,
-        "told_daily": digests.tick,
-        "called_back": call_backs.tick,
+        "bulk": bulk.go_on,
+        "indexed": search.index,
+        "added_up": metrics_rows.add_up,
+        "sealed": sealing.seal,
     }
+
+
+def messages() -> dict[str, Callable[[], int | None]]:
+    """What is told to people and programs: far sides that may hang, each for the time of one call."""
+    return {"told": telling.tick, "told_daily": mornings.tick, "called_back": call_backs.tick}
 
 
 def tick() -> Round:
     """Repeat whatever a lost message, or a dead process, would have done; safe when two rounds run at once."""
-    return dispatch.tick(
-        {
-            **stages(),
-            "bulk": bulk.go_on,
-            "indexed": search.index,
-            "added_up": metrics_rows.add_up,
-            "sealed": sealing.seal,
-        }
-    )
+    return dispatch.tick({**stages(), **messages()})
 
 
 def tick_alone() -> None:
-    """A round, unless one is at work on this machine: beat must not fill the slots that deliver with slow rounds."""
+    """A round, unless one is at work on this machine: beat must not fill the slots that deliver with slow rounds.
+
+    The messages come after it, under a lock of their own: while a mail server hangs, the next round begins in time."""
     with alone(settings.DATA_DIR / "tick.lock") as free:
         if free:
-            tick()
+            dispatch.tick(stages())
+    with alone(settings.DATA_DIR / "messages.lock") as free:
+        if free:
+            tell()
+
+
+def tell() -> Round:
+    """One round of messages; what it could not do stands on the checks, as of the other rounds."""
+    now, this = clock.now(), Round()
+    try:
+        this.run(messages())
+    finally:
+        if not this.stopped:
+            Pulse.beat("messages", now, **this.done, faults=this.faults, took=this.took)
+    return this

@@ -3,8 +3,9 @@
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ sent_by: list[Callable[["Run"], list[dict[str, Any]]]] = []  # effects of a run:
 undoing_of: list[Callable[["Run"], dict[str, Any] | None]] = []  # what a run's page shows of it; None: nothing
 # who can go on with a letter, which a person runs again, in his own way
 taken_up: list[Callable[["DeadLetter", Sequence[str], "User | None"], "Run | None"]] = []
+spare_rows: dict[str, Callable[[datetime], "Iterator[QuerySet[Any]]"]] = {}  # what may go by now, in this order
 
 
 class DuplicateHandler(Exception):

@@ -53,7 +53,7 @@ def prune(tell: Tell = lambda name, count: None) -> dict[str, int]:
     Killed at any moment it has done whole pieces; the next round goes on."""
     now = clock.now()
     done: dict[str, int] = {}
-    for name, (_, work) in STAGES.items():
+    for name, (_, work) in stages().items():
         done[name] = work(now)
         tell(name, done[name])
     return done
@@ -62,7 +62,7 @@ def prune(tell: Tell = lambda name, count: None) -> dict[str, int]:
 def due() -> dict[str, int]:
     """What a round would remove or empty now, each kind counted by itself; nothing is touched."""
     now = clock.now()
-    return {name: sum(rows.count() for rows in found(now)) for name, (found, _) in STAGES.items()}
+    return {name: sum(rows.count() for rows in found(now)) for name, (found, _) in stages().items()}
 
 
 def cutoff(now: datetime) -> datetime:
@@ -310,3 +310,8 @@ STAGES: dict[str, tuple[Found, Work]] = {  # what is due, and what is done to it
     "alarms": (old_alarms, remove_all(old_alarms)),
     "blobs": (unused_blobs, blobs.remove_unused),
 }
+
+
+def stages() -> dict[str, tuple[Found, Work]]:
+    """Ours, and those of who keeps rows of his own."""
+    return STAGES | {name: (found, remove_all(found)) for name, found in registry.spare_rows.items()}

@@ -10,8 +10,8 @@ from approvals.models.click import Click
 from approvals.models.compensation import Compensation
 from approvals.models.connection import Connection
 from approvals.models.decision import Decision
-from approvals.models.digest import Digest
 from approvals.models.freeze import Freeze
+from approvals.models.morning import Morning
 from approvals.models.policy import PolicyChange, PolicyRule, PolicyVersion
 from approvals.models.practice import PracticeItem
 from approvals.models.proposal import CallBack, Proposal
@@ -30,9 +30,9 @@ __all__ = [
     "Compensation",
     "Connection",
     "Decision",
-    "Digest",
     "Freeze",
     "Hours",
+    "Morning",
     "Notice",
     "PolicyChange",
     "PolicyRule",

@@ -21,6 +21,11 @@ class AskingQuerySet(models.QuerySet["Asking"]):
         waits = Q(action__status=Status.AWAITING, action__revision=F("revision"))
         return self.filter(closed_at=None).exclude(waits)
 
+    def over_since(self, at: datetime) -> "AskingQuerySet":
+        """Closed, and its action has ended, before that; no message of it is under way."""
+        ended = self.filter(closed_at__lt=at, action__settled_at__lt=at)
+        return ended.filter(~Exists(Notice.objects.open().filter(asking=OuterRef("pk"))))
+
 
 class Asking(models.Model):
     """People are being asked about one revision of an action: how far the desk has got with it."""

@@ -65,6 +65,7 @@ class Hours(models.Model):
 
     person = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="hours")
     windows = models.JSONField(default=list)  # [{days, from, to}]; none: at any time
+    mornings = models.BooleanField(default=True, db_default=True)  # told each morning what was done without a nod
 
     def __str__(self) -> str:
         return f"hours of {self.person}"
@@ -73,3 +74,9 @@ class Hours(models.Model):
     def of(cls, person: "User") -> list[dict[str, object]]:
         kept = cls.objects.filter(person=person).first()
         return kept.windows if kept else []
+
+    @classmethod
+    def shown(cls, person: "User") -> dict[str, object]:
+        """As the form shows it; who never said anything is written to at any time."""
+        kept = cls.objects.filter(person=person).first() or cls()
+        return {"windows": kept.windows, "mornings": kept.mornings}

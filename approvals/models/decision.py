@@ -26,6 +26,8 @@ class Decision(models.Model):
     held = models.JSONField(null=True)  # roles and teams the person held in that moment
     on_high = models.BooleanField(default=False)
     looked_for = models.FloatField(null=True)  # seconds that it was on the screen; None: nobody knows
+    remote = models.CharField(max_length=45, blank=True, default="", db_default="")  # the address it came from
+    browser = models.CharField(max_length=200, blank=True, default="", db_default="")  # what it called itself
     at = models.DateTimeField()
 
     class Meta:

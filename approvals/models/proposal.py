@@ -24,6 +24,9 @@ class ProposalQuerySet(models.QuerySet["Proposal"]):
         """Those of which a repetition gets the same action."""
         return self.filter(Q(action__created_at__gt=now - REMEMBERED) | ~Q(action__status__in=SETTLED))
 
+    def settled_before(self, at: datetime) -> "ProposalQuerySet":
+        return self.filter(action__settled_at__lt=at)
+
 
 class Proposal(models.Model):
     """One request of a program outside, by its `Idempotency-Key`."""
@@ -31,6 +34,9 @@ class Proposal(models.Model):
     action = models.OneToOneField(Action, models.PROTECT, related_name="proposal")
     key = models.CharField(max_length=200, db_index=True)
     body_digest = models.CharField(max_length=80)  # of everything that was asked for
+    number = models.PositiveIntegerField(
+        null=True
+    )  # how often its token has asked under this key; None: nobody counted
 
     objects = ProposalQuerySet.as_manager()
 
@@ -43,6 +49,9 @@ class CallBackQuerySet(models.QuerySet["CallBack"]):
         """Of actions that have ended; nobody is called for a token that was revoked."""
         ended = self.filter(due_at__lte=now, action__status__in=SETTLED)
         return ended.filter(action__token__revoked_at=None)
+
+    def settled_before(self, at: datetime) -> "CallBackQuerySet":
+        return self.filter(action__settled_at__lt=at)
 
 
 class CallBack(models.Model):

@@ -33,6 +33,11 @@ def needs(ability: str) -> Callable[[View], View]:
     return wrap
 
 
+def origin_of(request: HttpRequest) -> dict[str, str]:
+    """Whence it came, as it is kept beside a decision: the address, and what the browser called itself."""
+    return {"remote": request.META.get("REMOTE_ADDR", "")[:45], "browser": request.headers.get("User-Agent", "")[:200]}
+
+
 def who(request: HttpRequest) -> User:
     """The person behind a request that passed the gate; typed, for the doors that write it down."""
     assert isinstance(request.user, User)

@@ -19,6 +19,7 @@ from tests.conftest import person
 from tests.contract.world import API
 from tests.nodding import Shop, carry_out, now_of, say, serving, the_action
 from tests.ruled import rule
+from triggers import retention
 from triggers.models import Audit
 
 pytestmark = pytest.mark.usefixtures("connection")
@@ -212,6 +213,23 @@ def test_credentials_of_what_it_does_itself_are_on_no_card(robot: Client) -> Non
     assert "hunter2" not in told.content.decode()
     assert "hunter2" not in str(Action.objects.values().get())
     assert told.json()["arguments"]["password"].startswith("hidden:")
+
+
+def test_a_key_that_was_used_stays_used_also_when_the_request_is_forgotten(
+    shop: Shop, robot: Client, ben: User, later: Any
+) -> None:
+    """Requests go after RETENTION_DAYS; the far side never reads the same key for two effects."""
+    keys = []
+    for _ in range(3):
+        action = Action.objects.get(pk=ask(robot).json()["id"])
+        say(action, ben)
+        carry_out()
+        keys.append(action.key)
+        later(days=40)
+        if len(keys) != 2:
+            retention.prune()
+    assert keys == [f"T-{robot.token.pk}/one", f"T-{robot.token.pk}.2/one", f"T-{robot.token.pk}.3/one"]
+    assert len(shop.sent) == 3
 
 
 def test_an_unknown_kind_is_no_family(robot: Client) -> None:

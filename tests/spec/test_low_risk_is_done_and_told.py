@@ -2,10 +2,10 @@
 
 import pytest
 
-from approvals import digests, outcomes, reviewing
+from approvals import channels, mornings, outcomes, reviewing
 from approvals.act import act
 from approvals.errors import AlreadyDecided, NotReviewer, ReasonRequired, SelfApproval
-from approvals.models import Action, Compensation, Digest, Review
+from approvals.models import Action, Compensation, Morning, Review
 from approvals.propose import BUDGET, SPENT
 from project.lib import clock
 from tests import builders
@@ -227,7 +227,7 @@ class TestTheSample:
         assert "1 done without a nod to look at" in text_of(sign_in(ben).get("/"))
 
 
-class TestTheDigest:
+class TestTheMorning:
     @pytest.fixture
     def box(self, settings):
         with Mailbox() as box:
@@ -239,41 +239,52 @@ class TestTheDigest:
     def reach(self, someone) -> None:
         now = clock.now()
         someone.channels.create(connection=self.way, address=someone.email, created_at=now, confirmed_at=now)
-        digests.tick()
+        mornings.tick()
 
     def test_each_morning_a_person_is_told_what_was_done(self, shop, box, ben, later):
         self.reach(ben)
         ordered(1)
         ordered(2)
-        digests.tick()
+        mornings.tick()
         assert box.taken == []
         later(hours=24)
-        digests.tick()
-        digests.tick()
+        mornings.tick()
+        mornings.tick()
         assert len(box.taken) == 1
         mail = box.taken[0].message
         assert mail["Subject"].startswith("2 done without a nod since")
         assert "story, shop.order: 2 done" in mail.get_content()
         assert "/done" in mail.get_content()
         later(hours=24)
-        digests.tick()
+        mornings.tick()
         assert len(box.taken) == 1, "nothing is said of nothing"
+
+    def test_who_wants_no_such_mail_gets_none(self, shop, box, ben, later):
+        self.reach(ben)
+        channels.set_hours(ben, [], mornings=False)
+        ordered(1)
+        later(hours=24)
+        mornings.tick()
+        channels.set_hours(ben, [], mornings=True)
+        later(hours=24)
+        mornings.tick()
+        assert box.taken == [], "what was not wanted is not told later on either"
 
     def test_it_is_morning_where_the_person_is(self, shop, box, ben):
         ben.time_zone = "Asia/Shanghai"
         ben.save()
         self.reach(ben)
-        assert Digest.objects.get().next_at.astimezone(ben.zone).hour == 8
+        assert Morning.objects.get().next_at.astimezone(ben.zone).hour == 8
 
     def test_what_does_not_go_out_is_told_later(self, shop, box, ben, later):
         self.reach(ben)
         ordered()
         box.next((451, "DATA"))
         later(hours=24)
-        digests.tick()
+        mornings.tick()
         assert box.taken == []
         later(hours=2)
-        digests.tick()
+        mornings.tick()
         assert len(box.taken) == 1
 
     def test_what_ended_in_the_very_last_moment_is_told_the_next_day(self, shop, box, ben, later):
@@ -281,10 +292,10 @@ class TestTheDigest:
         self.reach(ben)
         later(hours=24)
         ordered()
-        digests.tick()
+        mornings.tick()
         assert box.taken == []
         later(hours=24)
-        digests.tick()
+        mornings.tick()
         assert [letter.message["Subject"][:6] for letter in box.taken] == ["1 done"]
 
     def test_who_may_see_nothing_any_more_is_told_nothing(self, shop, box, ben, later):
@@ -292,11 +303,11 @@ class TestTheDigest:
         ordered()
         ben.groups.clear()
         later(hours=24)
-        digests.tick()
+        mornings.tick()
         assert box.taken == []
 
     def test_who_cannot_be_reached_is_no_trouble(self, shop, box, ben, later):
         ordered()
         later(hours=24)
-        assert digests.tick() == 0
-        assert not Digest.objects.exists()
+        assert mornings.tick() == 0
+        assert not Morning.objects.exists()

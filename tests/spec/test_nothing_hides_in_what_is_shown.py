@@ -6,11 +6,11 @@ import unicodedata
 
 import pytest
 
-from approvals import digests, letters
+from approvals import mornings, letters
 from approvals.act import act
 from approvals.done import done
 from approvals.kinds import KINDS
-from approvals.models import Action, Asking, Digest, Notice
+from approvals.models import Action, Asking, Morning, Notice
 from project.lib import clock
 from project.lib.visible import is_odd
 from tests import builders
@@ -109,7 +109,7 @@ def test_what_a_program_says_begins_no_line_of_ours_and_pushes_none_out(ann, ben
 
 def test_no_digest_lets_anything_hide(asked, ben):
     since = asked.run.queued_at
-    letter = digests.letter_of(done(since, clock.now()), Digest(pk=1, person=ben, until=since, next_at=since))
+    letter = mornings.letter_of(done(since, clock.now()), Morning(pk=1, person=ben, until=since, next_at=since))
     assert "1 done" in letter.text
     assert hidden_in(letter.text) == set()
 

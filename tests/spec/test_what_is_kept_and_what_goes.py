@@ -13,8 +13,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from approvals.models import Action, Asking, CallBack, Channel, Click, Connection, Notice, Proposal
 from project.lib import clock
-from project.people.models import User
+from project.people.models import ApiToken, User
 from tests import builders
 from triggers import bulk, pinning, redrive, retention, search
 from triggers.endings import ALARM
@@ -263,6 +264,46 @@ def test_the_command_counts_everything_that_goes(ann: User) -> None:
     done = retention.prune()
     # an old refusal is gone before its headers are asked
     assert {**done, "credentials": done["credentials"] + 1} == counted
+
+
+def a_story_of_people(ann: User, ended: timedelta | None) -> Action:
+    """Ann was asked by a message that was brought up to date, pressed in vain, and a program was called back."""
+    then = clock.now() - (ended or OLD)
+    status = {"status": "rejected", "settled_at": then} if ended else {"status": "awaiting"}
+    row, _ = ApiToken.objects.all().issue(user=ann, service="", name="agent", scopes=["propose"])
+    action = builders.action(by=ann, token=row, **status)
+    way = Connection.objects.create(slug=f"chat-{action.pk}", system="slack")
+    channel = Channel.objects.create(person=ann, connection=way, created_at=then)
+    closed = {"closed_at": then if ended else None, "asked_at": then}
+    asking = Asking.objects.create(action=action, revision=1, digest=action.digest, **closed)
+    given = {"asking": asking, "channel": channel, "person": ann, "status": "sent", "due_at": then, "sent_at": then}
+    first = Notice.objects.create(what="ask", **given)
+    Notice.objects.create(what="end", follows=first, **given)
+    for outcome in ("changed", "approved"):
+        Click.objects.create(connection=way, claim=outcome, identity="T/U", outcome=outcome, at=then)
+    Proposal.objects.create(action=action, key="one", body_digest="sha256:1", number=1)
+    CallBack.objects.create(action=action, sealed_url="x", due_at=None if ended else then)
+    return action
+
+
+PEOPLE = (Asking, Notice, Click, Proposal, CallBack)
+
+
+def test_messages_and_requests_go_with_the_years_and_what_people_decided_stays(ann: User) -> None:
+    action = a_story_of_people(ann, OLD)
+    assert retention.due()["messages"] == 6
+    assert retention.prune()["messages"] == 6
+    assert [model.objects.count() for model in PEOPLE] == [0, 0, 1, 0, 0]
+    assert Click.objects.get().outcome == "approved"
+    assert Action.objects.get() == action
+
+
+@pytest.mark.parametrize("ended", [None, timedelta(days=29)], ids=["still open", "young"])
+def test_messages_about_what_is_open_or_young_stay(ann: User, ended: timedelta | None) -> None:
+    a_story_of_people(ann, ended)
+    Click.objects.update(at=clock.now())
+    retention.prune()
+    assert [model.objects.count() for model in PEOPLE] == [1, 2, 2, 1, 1]
 
 
 def test_the_page_of_an_old_event_still_opens(ann: User, sign_in: Callable[[User], Client]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, IntegrityError
 
-from approvals import deliver, undoing
+from approvals import deliver, telling, undoing
 from approvals.models import Action
 from project import checks_live, desk
 from project.lib import apart, clock
@@ -168,14 +168,32 @@ def test_beat_begins_no_round_beside_one_that_is_at_work_here(
     settings.DATA_DIR = tmp_path
     rounds: list[str] = []
 
-    def slow() -> None:
+    def slow(_: Any) -> None:
         rounds.append("begun")
         desk.tick_alone()  # beat asks again meanwhile
 
-    monkeypatch.setattr(desk, "tick", slow)
+    monkeypatch.setattr(dispatch, "tick", slow)
     desk.tick_alone()
     desk.tick_alone()
     assert rounds == ["begun", "begun"]
+
+
+def test_the_next_round_begins_in_time_while_a_mail_server_hangs(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DATA_DIR = tmp_path
+    rounds: list[str] = []
+    monkeypatch.setattr(deliver, "deliver_due", lambda: rounds.append("deliver") or 0)
+
+    def hangs() -> int:
+        rounds.append("tell")
+        desk.tick_alone()  # beat goes on meanwhile
+        return 1
+
+    monkeypatch.setattr(telling, "tick", hangs)
+    desk.tick_alone()
+    assert rounds == ["deliver", "tell", "deliver"]
+    assert Pulse.objects.get(name="messages").detail["told"] == 1
 
 
 def test_a_dead_run_has_its_letter_also_when_its_end_was_cut_short(ann: User) -> None:
