@@ -1,12 +1,34 @@
-"""Static files are copied, hashed and compressed once for each state of the tree."""
+"""Static files are copied, hashed and compressed once for each state of the tree; our styles without their comments."""
 
 import hashlib
+import re
+from typing import Any
 
 from django.conf import settings
 from django.contrib.staticfiles import finders
+from django.core.files.base import ContentFile
 from django.core.management import call_command
+from servestatic.storage import CompressedManifestStaticFilesStorage
 
 STAMP = ".collected"  # in STATIC_ROOT; holds the fingerprint of what was collected
+KEPT = re.compile(r'("[^"]*")|/\*.*?\*/', re.DOTALL)  # texts stay as they are, comments go
+LOOSE = re.compile(r"\s*([{};,>])\s*|(:)\s+|(\s)\s*")
+
+
+class Files(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
+    """What is served under `/static/`."""
+
+    def save(self, name: str | None, content: Any, max_length: int | None = None) -> str:
+        if name and name.endswith(".css") and "/" not in name:
+            content = ContentFile(lean(content.read().decode()).encode())
+        return str(super().save(name, content, max_length))
+
+
+def lean(css: str) -> str:
+    """The same rules without comments and blank space."""
+    pieces = KEPT.split(css)  # every second one is a text, or None where a comment stood
+    tight = [LOOSE.sub(r"\1\2\3", piece) if at % 2 == 0 else piece or "" for at, piece in enumerate(pieces)]
+    return "".join(tight).replace(";}", "}").strip()
 
 
 def fingerprint() -> str:

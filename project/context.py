@@ -111,6 +111,7 @@ def counted() -> dict[str, int]:
     """What waits for people now, asked in one question since every page asks it."""
     waiting: dict[str, QuerySet[Any]] = {
         "approvals": Action.objects.waiting_for_people(),
+        "high": Action.objects.waiting_for_people().filter(tier="high"),
         "dead-letters": DeadLetter.objects.open(),
     }
     first, *others = [rows.order_by().values(of=Value(name)).annotate(n=Count("pk")) for name, rows in waiting.items()]

@@ -21,16 +21,17 @@ from triggers.models import Audit
 from triggers.views.audit import seal
 
 REVOKED_SHOWN = 10
+OWN = ("email", "time_zone", "theme", "keys", "sound")  # what a person may set about himself, beside the name
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def me(request: HttpRequest) -> HttpResponse:
     user = who(request)
-    now = {"name": user.get_full_name(), "email": user.email, "time_zone": user.time_zone, "theme": user.theme}
-    form = MeForm(request.POST or None, initial={**now, "keys": not request.session.get("keys_off")})
+    form = MeForm(
+        request.POST or None, initial={"name": user.get_full_name(), **{one: getattr(user, one) for one in OWN}}
+    )
     if form.is_valid():
         keep(user, form.cleaned_data)
-        request.session["keys_off"] = not form.cleaned_data["keys"]
         messages.success(request, "Saved.")
         return redirect("settings")
     facts = {"form": form, "roles": user.groups.order_by("name"), "tab": "me"}
@@ -40,7 +41,7 @@ def me(request: HttpRequest) -> HttpResponse:
 def keep(user: User, told: dict[str, Any]) -> None:
     """Write what changed, and which of it, into the audit log: a name stands beside decisions."""
     fields = {"first_name": told["name"], "last_name": ""} if told["name"] != user.get_full_name() else {}
-    fields |= {name: told[name] for name in ("email", "time_zone", "theme") if told[name] != getattr(user, name)}
+    fields |= {name: told[name] for name in OWN if told[name] != getattr(user, name)}
     if fields:
         with transaction.atomic():
             user.change(**fields)

@@ -32,6 +32,7 @@ class MeForm(forms.Form):
     time_zone = forms.ChoiceField(required=False, label="Time zone", help_text="Times are shown in it; stored in UTC.")
     theme = forms.ChoiceField(choices=THEMES, required=False, label="Theme")
     keys = forms.BooleanField(required=False, label="Single keys (a, r, j, k …) do something")
+    sound = forms.BooleanField(required=False, label="A short tone when another approval waits")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -34,6 +34,8 @@ class User(AbstractUser):
 
     time_zone = models.CharField(max_length=64, blank=True, default="")
     theme = models.CharField(max_length=8, blank=True, default="")
+    keys = models.BooleanField(default=True, db_default=True)  # single keys do something
+    sound = models.BooleanField(default=False, db_default=False)  # a tone when another approval waits
     must_change_password = models.BooleanField(default=False)
 
     def __str__(self) -> str:

@@ -1,18 +1,21 @@
-// Single keys. Off while typing, in a dialog, during IME composition and for 400 ms after the page changed;
-// "a" works only on a card that was on screen for a second. Each key is a visible control with data-shortcut.
+// Keys. Single ones are off while typing, in a dialog and during IME composition, and can be switched off in Settings.
+// A key that does something is dead for 400 ms after the page changed, and "a" works only on a card that was on screen
+// for a second. Each key is a visible control: the one with data-shortcut.
 (() => {
   'use strict';
+  const GO = {h: '/', a: '/approvals', d: '/dead-letters', e: '/events', r: '/runs', t: '/triggers', p: '/practice'};
+  const SETTLE = 400, SEEN = 1000, CHORD = 1200; // ms
+  const shown = selector => [...document.querySelectorAll(selector)].find(el => el.offsetParent && !el.disabled);
+
   document.addEventListener('keydown', event => {  // no single key, so it works while typing and with those off
     if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
     event.preventDefault();
-    const box = document.querySelector('[data-find]');
-    if (box?.offsetParent) box.select(); else location.assign('/find');
+    const box = shown('[data-find]');
+    if (box) box.select(); else location.assign('/find');
   });
   if (document.documentElement.dataset.keys === 'off') return;
-  const GO = {h: '/', a: '/approvals', d: '/dead-letters', e: '/events', r: '/runs', t: '/triggers', p: '/practice'};
-  const SETTLE = 400, SEEN = 1000, CHORD = 1200; // ms
-  let changed = Date.now(), opened = Date.now(), going = 0, card = cardOf();
 
+  let changed = Date.now(), opened = Date.now(), going = 0, card = cardOf();
   function cardOf() { return document.querySelector('[data-card]')?.dataset.card || ''; }
   function mark() {
     changed = Date.now();
@@ -28,12 +31,13 @@
     const focused = list.indexOf(document.activeElement.closest?.('[data-row]'));
     const current = focused >= 0 ? focused : list.findIndex(row => row.hasAttribute('aria-current'));
     list[Math.max(0, Math.min(list.length - 1, current < 0 ? 0 : current + by))].focus();
+    changed = Date.now();
   }
 
   function press(key) {
-    const control = [...document.querySelectorAll(`[data-shortcut="${CSS.escape(key)}"]`)].find(el => el.offsetParent && !el.disabled);
+    const control = shown(`[data-shortcut="${CSS.escape(key)}"]`);
     if (!control) return false;
-    if (control.hasAttribute('data-careful') && (Date.now() - opened < SEEN || Date.now() - changed < SETTLE)) return true;
+    if (Date.now() - changed < SETTLE || (control.hasAttribute('data-careful') && Date.now() - opened < SEEN)) return true;
     const note = control.form?.elements[control.dataset.needs];
     if (note && !note.value.trim()) note.focus();
     else if (control.matches('textarea, input, select')) control.focus();
@@ -41,7 +45,27 @@
     return true;
   }
 
-  const busy = event => event.isComposing || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented
+  // Back to the list, to the place in it when one came from there.
+  function back() {
+    const link = shown('.crumbs a');
+    const from = document.referrer && new URL(document.referrer);
+    if (from && link && from.origin === location.origin && from.pathname === link.pathname) history.back();
+    else link?.click();
+  }
+
+  const ALWAYS = {
+    j: () => step(1),
+    k: () => step(-1),
+    o: () => document.activeElement.matches('[data-row]') && document.activeElement.click(),
+    u: back,
+    f: () => shown('.filters :is(input, select, summary)')?.focus(),
+    '/': () => (shown('.filters input:not([type=checkbox])') || shown('[data-find]'))?.focus(),
+    t: () => document.querySelector('[data-times]')?.click(),
+    '?': () => document.getElementById('keys')?.showModal(),
+  };
+
+  const busy = event => event.isComposing || event.keyCode === 229 || event.ctrlKey || event.metaKey || event.altKey
+    || event.defaultPrevented || event.repeat && !'jk'.includes(event.key)
     || event.target.matches('input, textarea, select, [contenteditable]') || document.querySelector('dialog[open]');
 
   document.addEventListener('keydown', event => {
@@ -49,9 +73,7 @@
     const {key} = event;
     if (going && Date.now() - going < CHORD && GO[key]) { going = 0; event.preventDefault(); location.assign(GO[key]); return; }
     going = key === 'g' ? Date.now() : 0;
-    if (key === 'j' || key === 'k') { step(key === 'j' ? 1 : -1); event.preventDefault(); return; }
-    if (key === 'o' && document.activeElement.matches('[data-row]')) { document.activeElement.click(); return; }
-    if (key === '?') { document.getElementById('keys')?.showModal(); event.preventDefault(); return; }
+    if (Object.hasOwn(ALWAYS, key)) { event.preventDefault(); ALWAYS[key](); return; }
     if (key.length === 1 && press(key)) event.preventDefault();
   });
 })();

@@ -1,197 +1,127 @@
-// Live pages: the socket says *that* something changed; the page asks again for the parts it shows, under its own
-// permissions. A part is an element with an id and data-live="topic topic". Rows carry data-key and data-version.
+// One socket a browser: the tab that holds the lock listens for all, the others hear it over a channel. Messages say
+// *that* a topic changed; parts.js asks again. A socket that is silent is dead, whatever it says.
 (() => {
   'use strict';
-  const SILENCE = 45000; // ms without a word: the socket is dead, whatever it says
-  const FLOOR = 10000; // ms between questions while there is no socket
-  const GAP = 250; // ms between two refreshes: four a second at most
-  const SWEEP = 60000; // ms: a lost hint costs no more than this
-  const root = document.documentElement;
-  if (root.dataset.here) history.replaceState(null, '', root.dataset.here);
-  if (!document.querySelector('[data-socket]')) return;
+  const SILENCE = 45000; // ms without a word
+  const FLOOR = 10000; // ms between questions while nothing is heard
+  const LOCK = 'nightdesk-live';
+  const root = document.documentElement, desk = window.nightdesk;
+  const bus = 'BroadcastChannel' in window ? new BroadcastChannel(LOCK) : null;
+  const others = new Set(); // topics of the other tabs, kept by the one that listens
 
-  let socket = null, seq = root.dataset.seq || '', failures = 0, heard = 0, lostAt = null, ended = false;
-  let paused = false, timer = 0, busy = false, notBefore = 0, asked = '';
-  const dirty = new Set();
+  let socket = null, seq = root.dataset.seq || '', failures = 0, heard = Date.now(), looked = 0, lostAt = null, nextTry = 0;
+  let leads = false, ended = false, asked = '', timer = 0;
 
-  // ---- parts -------------------------------------------------------------------------------------------------
-  const parts = () => [...document.querySelectorAll('[data-live][id]')];
-  const topics = () => [...new Set(parts().flatMap(part => part.dataset.live.split(/\s+/)).filter(Boolean))];
-  const touch = topic => parts().forEach(part => {
-    if (!topic || part.dataset.live.split(/\s+/).includes(topic)) dirty.add(part.id);
-  });
-  const schedule = () => {
-    if (timer || busy || paused || document.hidden || !dirty.size) return;
-    timer = setTimeout(refresh, Math.max(0, notBefore - Date.now()));
-  };
-
-  async function refresh() {
-    timer = 0;
-    const ids = [...dirty], url = location.href;
-    dirty.clear();
-    busy = true;
-    const began = Date.now();
-    try {
-      const answer = await fetch(url, {headers: {'X-Parts': ids.join(' ')}, credentials: 'same-origin'});
-      if (answer.status === 401 || answer.redirected) return location.reload();
-      if (answer.ok && url === location.href) show(new DOMParser().parseFromString(await answer.text(), 'text/html'), ids);
-    } catch { ids.forEach(id => dirty.add(id)); setTimeout(schedule, 2000); return; } finally {
-      busy = false;
-      notBefore = Math.max(began + GAP, Date.now() + 2 * (Date.now() - began)); // a slow answer asks for patience
-    }
-    schedule();
-  }
-
-  function show(page, ids) {
-    for (const id of ids) {
-      const old = document.getElementById(id), fresh = page.getElementById(id);
-      if (old && fresh) morph(old, fresh);
-    }
-    if (page.title) document.title = page.title;
-    document.dispatchEvent(new CustomEvent('nightdesk:refreshed'));
-  }
-
-  // ---- replace in place: focus, typed text, open details and scroll positions survive ---------------------------
-  const keyOf = node => node.nodeType === 1 ? node.dataset.key || node.id || '' : '';
-  const fits = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
-  const typed = el => (el.matches('textarea, input:not([type=hidden])')
-    && (el === document.activeElement || el.value !== el.defaultValue));
-
-  function morph(old, fresh) {
-    if (old.isEqualNode(fresh)) return;
-    if (old.nodeType !== 1) { if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue; return; }
-    if (old.dataset.version && old.dataset.version === fresh.dataset.version && old.dataset.key) return;
-    if (old.hasAttribute('data-keep') || typed(old)) return;
-    for (const {name} of [...old.attributes]) {
-      if (!fresh.hasAttribute(name) && !(name === 'open' && old.nodeName === 'DETAILS')) old.removeAttribute(name);
-    }
-    for (const {name, value} of fresh.attributes) {
-      if (old.getAttribute(name) !== value && !(name === 'open' && old.nodeName === 'DETAILS')) old.setAttribute(name, value);
-    }
-    if (old.nodeName === 'TEXTAREA' || old.nodeName === 'INPUT') { old.value = fresh.value; return; }
-    children(old, fresh);
-  }
-
-  function children(old, fresh) {
-    const keyed = new Map([...old.children].filter(keyOf).map(node => [keyOf(node), node]));
-    const calm = old.hasAttribute('data-calm') && keyed.size && (old.matches(':hover') || old.contains(document.activeElement));
-    let held = 0, at = old.firstChild;
-    for (const next of [...fresh.childNodes]) {
-      const key = keyOf(next);
-      let mine = key ? keyed.get(key) : at && !keyOf(at) && fits(at, next) ? at : null;
-      if (mine && !fits(mine, next)) mine = null;
-      if (key && !mine && calm && next.hasAttribute('data-key')) { held += 1; continue; }
-      if (mine) {
-        if (mine === at) at = at.nextSibling; else old.insertBefore(mine, at);
-        morph(mine, next);
-        keyed.delete(key);
-      } else {
-        const added = document.importNode(next, true);
-        if (key && keyed.size && added.dataset.key) added.classList.add('fresh');
-        old.insertBefore(added, at);
-        window.htmx?.process(added.nodeType === 1 ? added : old);
-      }
-    }
-    while (at) {
-      const gone = at;
-      at = at.nextSibling;
-      if (gone.nodeType === 1 && gone.contains(document.activeElement) && gone.hasAttribute('data-keep')) continue;
-      if (!held || !keyOf(gone)) gone.remove();
-    }
-    if (old.hasAttribute('data-calm')) pill(old, held);
-  }
-
-  // New rows wait behind a pill while a pointer or the focus is in the list: nothing moves under the finger.
-  const keeping = new Set(); // lists that hold new rows back
-  function pill(list, count) {
-    keeping[count ? 'add' : 'delete'](list);
-    const button = document.querySelector(`[data-pill="${list.id}"]`);
-    if (!button) return;
-    button.hidden = !count;
-    button.querySelector('[data-n]').textContent = count;
-  }
-  document.addEventListener('click', event => {
-    const button = event.target.closest('[data-pill]');
-    if (!button) return;
-    const list = document.getElementById(button.dataset.pill);
-    list.removeAttribute('data-calm');
-    touch(); schedule();
-    document.addEventListener('nightdesk:refreshed', () => list.setAttribute('data-calm', ''), {once: true});
-  });
-  document.addEventListener('pointerout', event => {
-    const list = event.target.closest?.('[data-calm]');
-    if (keeping.has(list) && !list.contains(event.relatedTarget)) { touch(); schedule(); }
-  });
-
-  // ---- the socket ------------------------------------------------------------------------------------------------
   function state(name) {
     const was = root.dataset.conn;
     root.dataset.conn = name;
     document.querySelectorAll('[data-conn]').forEach(el => { el.dataset.state = name; });
-    if (name !== 'live' && !lostAt) lostAt = new Date(heard || Date.now());
+    if (name !== 'live' && !lostAt) lostAt = new Date(heard);
     if (name === 'live') lostAt = null;
-    if (was !== name) document.dispatchEvent(new CustomEvent('nightdesk:conn', {detail: {name, lostAt}}));
+    if (was !== name || name === 'lost') document.dispatchEvent(new CustomEvent('nightdesk:conn', {detail: {name, lostAt, nextTry}}));
   }
 
+  function take(message) {
+    heard = Date.now();
+    if (message.seq) seq = message.seq;
+    if (message.resync) desk.refresh(); else if (message.topic) desk.refresh(message.topic);
+    state('live');
+  }
+
+  // ---- the tab that leads: it alone has a socket -----------------------------------------------------------------
   function hello() {
-    asked = topics().join(' ');
-    socket.send(JSON.stringify({topics: topics(), since: seq || null}));
+    const topics = [...new Set([...desk.topics(), ...others])];
+    asked = topics.join(' ');
+    if (socket?.readyState === 1) socket.send(JSON.stringify({topics, since: seq || null}));
   }
 
   function connect() {
-    if (ended || (socket && socket.readyState < 2)) return;
+    clearTimeout(timer);
+    if (!leads || ended || (socket && socket.readyState < 2)) return;
     const mine = new WebSocket(`${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/ws/live`);
     socket = mine;
-    heard = Date.now();
-    mine.onopen = () => { failures = 0; if (!seq) touch(); hello(); };
-    mine.onmessage = ({data}) => {
-      const message = JSON.parse(data);
-      heard = Date.now();
-      if (message.seq) seq = message.seq;
-      if (message.resync) touch(); else if (message.topic) touch(message.topic);
-      state('live');
-      schedule();
-    };
+    looked = Date.now();
+    mine.onopen = () => { failures = 0; if (!seq) desk.refresh(); hello(); };
+    mine.onmessage = ({data}) => { const message = JSON.parse(data); take(message); bus?.postMessage({message}); };
     mine.onclose = ({code}) => {
       if (socket !== mine) return;
       socket = null;
       if (code === 4401) return location.reload();
       if (code === 4403) { ended = true; return state('lost'); }
       failures += 1;
-      state(failures > 3 ? 'polling' : 'lost');
-      setTimeout(connect, Math.min(30000, 1000 * 2 ** Math.min(failures - 1, 5)) * (0.5 + Math.random() / 2));
+      const wait = Math.min(30000, 1000 * 2 ** Math.min(failures - 1, 5)) * (0.5 + Math.random() / 2);
+      nextTry = Date.now() + wait;
+      timer = setTimeout(connect, wait);
+      state('lost');
+      bus?.postMessage({lost: true});
+      if (failures > 3) poll();
     };
   }
 
+  // ---- the tabs that follow --------------------------------------------------------------------------------------
+  if (bus) bus.onmessage = ({data: {message, lost, topics, who}}) => {
+    if (who && !leads) introduce();
+    if (topics && leads) { topics.forEach(topic => others.add(topic)); if (socket?.readyState === 1) hello(); else bus.postMessage({lost: true}); }
+    if (leads) return;
+    if (message) take(message);
+    if (lost) { looked = Date.now(); state('lost'); poll(); } // it is there, and tries
+  };
+  function introduce() { asked = desk.topics().join(' '); bus.postMessage({topics: desk.topics()}); }
+
+  // The lock is held as long as the tab lives. Only a secure page has locks: elsewhere each tab has its own socket.
+  function run(options) {
+    if (!navigator.locks || !bus) { leads = true; return connect(); }
+    navigator.locks.request(LOCK, options, () => {
+      leads = true;
+      connect();
+      bus.postMessage({who: true});
+      return new Promise(() => {});
+    }).catch(() => { leads = false; socket?.close(); socket = null; run({}); }); // another tab took over
+  }
+
+  // ---- when nothing is heard ---------------------------------------------------------------------------------------
   async function poll() {
-    if (socket?.readyState === 1 || document.hidden || ended) return;
+    if (document.hidden || ended || (root.dataset.conn === 'live' && Date.now() - heard < SILENCE)) return;
     try {
       const answer = await fetch(`/api/v1/live?since=${encodeURIComponent(seq)}`, {credentials: 'same-origin'});
       if (answer.status === 401) return location.reload();
       if (!answer.ok) throw new Error(answer.status);
       const news = await answer.json();
       if (news.seq) seq = news.seq;
-      if (news.resync) touch(); else (news.changes || []).forEach(change => touch(change.topic));
-      state('polling');
-      schedule();
+      if (news.resync) desk.refresh(); else (news.changes || []).forEach(change => desk.refresh(change.topic));
+      if (root.dataset.conn !== 'live') state('polling');
     } catch { state('lost'); }
   }
 
-  setInterval(() => {
-    if (socket?.readyState === 1 && Date.now() - heard > SILENCE) { const dead = socket; socket = null; dead.close(); failures = 1; state('lost'); connect(); }
-  }, 5000);
+  function listen() {
+    if (Date.now() - Math.max(heard, looked) <= SILENCE) return;
+    looked = Date.now();
+    if (!leads) { state('lost'); return document.hidden ? undefined : run({steal: true}); }
+    const dead = socket;
+    socket = null;
+    failures = 1;
+    dead?.close();
+    state('lost');
+    connect();
+  }
+
+  function wake() {
+    if (document.hidden) return;
+    if (Date.now() - heard > SILENCE) { desk.refresh(); listen(); }
+    if (leads) connect(); else if (root.dataset.conn !== 'live') introduce();
+  }
+
+  setInterval(listen, 5000);
   setInterval(poll, FLOOR);
-  setInterval(() => { touch(); schedule(); }, SWEEP);
-  const wake = () => { if (!document.hidden) { connect(); if (heard && Date.now() - heard > SILENCE) touch(); schedule(); } };
   document.addEventListener('visibilitychange', wake);
   ['online', 'pageshow'].forEach(name => addEventListener(name, wake));
-  document.addEventListener('htmx:afterSettle', () => { if (socket?.readyState === 1 && topics().join(' ') !== asked) hello(); });
-  state('connecting');
-  connect();
+  document.addEventListener('htmx:afterSettle', () => {
+    if (leads && !desk.topics().every(topic => asked.split(' ').includes(topic))) hello();
+    if (!leads && desk.topics().join(' ') !== asked) introduce();
+  });
 
-  window.nightdesk = {
-    refresh: topic => { touch(topic); schedule(); },
-    retry: () => { failures = 0; connect(); poll(); },
-    pause: yes => { paused = yes; schedule(); },
-  };
+  desk.retry = () => { failures = 0; connect(); poll(); };
+  state('connecting');
+  run({});
+  setTimeout(() => { if (!leads) { introduce(); poll(); } }, 200); // what happened since this page was drawn
 })();

@@ -1,63 +1,7 @@
-// Small behaviours found by data attribute: countdowns, clock, copy, menus, filters, busy buttons, dialogs.
+// Small behaviours found by data attribute: copy, menus, filters, busy buttons, dialogs, pause.
 (() => {
   'use strict';
   const every = (selector, act, within = document) => within.querySelectorAll(selector).forEach(act);
-  const pad = n => String(n).padStart(2, '0');
-
-  // ---- time: the server says seconds left and its own time, so a wrong clock here changes nothing ---------------
-  const offset = Date.parse(document.documentElement.dataset.now || '') - Date.now() || 0;
-  const now = () => Date.now() + offset;
-
-  function words(seconds) {
-    if (seconds >= 86400) return `${Math.floor(seconds / 86400)} d ${Math.floor(seconds % 86400 / 3600)} h`;
-    if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
-    if (seconds >= 600) return `${Math.floor(seconds / 60)} min`;
-    return `${Math.floor(seconds / 60)}:${pad(seconds % 60)}`;
-  }
-
-  function ago(seconds) {
-    if (seconds < 2) return 'just now';
-    if (seconds < 60) return `${seconds} s ago`;
-    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-    if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
-    return '';
-  }
-
-  const over = new Set(); // moments that passed while the page was open: each is a reason to look again, once
-  function tick() {
-    every('[data-until]', el => {
-      const left = Math.round((Date.parse(el.dataset.until) - now()) / 1000);
-      const short = el.dataset.unit === 's';
-      const text = short ? `${Math.max(0, left)} s` : words(Math.max(0, left));
-      if (el.textContent !== text) el.textContent = text;
-      el.closest('.left')?.classList.toggle('soon', left < 600);
-      if (left <= 0 && !over.has(el.dataset.until)) { over.add(el.dataset.until); setTimeout(() => window.nightdesk?.refresh(), 600); }
-    });
-    every('time[data-ago]', el => {
-      const text = ago(Math.max(0, Math.round((now() - Date.parse(el.dateTime)) / 1000)));
-      if (text && el.textContent !== text) el.textContent = text;
-    });
-    every('[data-clock]', el => {
-      const zone = el.dataset.clock;
-      el.textContent = new Date(now()).toLocaleTimeString('en-GB', {timeZone: zone, hour12: false});
-    });
-  }
-  tick();
-  setInterval(tick, 1000);
-  document.addEventListener('nightdesk:refreshed', tick);
-  document.addEventListener('htmx:afterSettle', tick);
-
-  // ---- connection banner ---------------------------------------------------------------------------------------
-  let bannerTimer = 0;
-  document.addEventListener('nightdesk:conn', ({detail: {name, lostAt}}) => {
-    clearTimeout(bannerTimer);
-    every('[data-not-live]', el => { if (name !== 'lost') el.hidden = true; });
-    if (name !== 'lost') return;
-    bannerTimer = setTimeout(() => every('[data-not-live]', el => {
-      el.hidden = false;
-      el.querySelector('[data-since]').textContent = lostAt.toLocaleTimeString('en-GB', {timeZone: el.dataset.zone});
-    }), 3000);
-  });
 
   // ---- copy -------------------------------------------------------------------------------------------------------
   // Marked code points are copied as the characters they stand for.
@@ -92,8 +36,8 @@
     const pause = hit('[data-pause]');
     if (pause) {
       const on = pause.getAttribute('aria-pressed') !== 'true';
-      pause.setAttribute('aria-pressed', String(on));
-      pause.querySelector('[data-label]').textContent = on ? 'Resume' : 'Pause';
+      every('[data-pause]', one => one.setAttribute('aria-pressed', String(on)));
+      document.documentElement.toggleAttribute('data-paused', on);
       window.nightdesk?.pause(on);
     }
     every('details.menu[open]', menu => { if (!menu.contains(event.target)) menu.open = false; });

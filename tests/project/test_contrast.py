@@ -36,9 +36,3 @@ def test_words_are_readable(text, ground, theme):
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_the_edges_of_controls_are_seen(ground, theme):
     assert contrast(TOKENS["border-strong"][theme], TOKENS[ground][theme]) >= 3
-
-
-def test_files_stay_small_enough_for_a_slow_phone():
-    static = Path(__file__).parents[2] / "project" / "static"
-    assert sum(len(path.read_bytes()) for path in static.glob("*.js")) < 40_000
-    assert len(CSS) < 50_000

@@ -64,6 +64,17 @@ def test_a_new_token_is_shown_once_and_opens_what_it_may(ann, sign_in):
     assert Audit.objects.get(verb="create", kind="apitoken").detail == {"name": "scraper", "scopes": ["read", "ingest"]}
 
 
+def test_keys_and_sound_are_the_persons_own_in_every_browser(ann, sign_in):
+    text = sign_in(ann).get("/runs").content.decode()
+    assert 'data-keys="off"' not in text
+    assert 'data-sound="on"' not in text, "silent until somebody wants it"
+    sign_in(ann).post("/settings", {"email": ann.email, "sound": "on"})
+    text = sign_in(ann).get("/runs").content.decode()
+    assert 'data-keys="off"' in text
+    assert 'data-sound="on"' in text
+    assert Audit.objects.get(verb="change", kind="user").detail == {"fields": ["keys", "sound"]}
+
+
 def test_who_only_found_the_browser_open_gets_no_token(ann, sign_in):
     client = sign_in(ann)
     assert "Confirm that it is you" in client.get("/settings/tokens").content.decode()

@@ -129,14 +129,24 @@ def timeline_tab(request: HttpRequest, facts: Facts) -> dict[str, Any]:
     rows = rows_of(facts, steps)
     problems = [row for row in rows if row.is_problem]
     only_problems, full = bool(request.GET.get("problems")), bool(request.GET.get("full"))
+    shown, step = problems if only_problems else rows, chosen_of(facts.run, steps, request.GET.get("step", ""))
     return {
-        "line": timeline(problems if only_problems else rows, shorten=not full),
+        "line": timeline(shown, shorten=not full),
+        "beside": beside(step, [row.link for row in shown if row.link]),
         "problems": len(problems),
         "only_problems": only_problems,
         "full": full,
-        "step": chosen_of(facts.run, steps, request.GET.get("step", "")),
+        "step": step,
         "cut": len(steps) == MOST_STEPS,
     }
+
+
+def beside(step: Step | None, names: list[str]) -> tuple[str, str]:
+    """The steps before and after the one that is open; "" where there is none."""
+    at = names.index(step.name) if step and step.name in names else None
+    if at is None:
+        return "", names[0] if names else ""
+    return names[at - 1] if at else "", names[at + 1] if at + 1 < len(names) else ""
 
 
 def log_tab(request: HttpRequest, facts: Facts) -> dict[str, Any]:

@@ -1,0 +1,147 @@
+"""Pages that somebody tired trusts: they move by themselves and say when they do not, obey the keyboard, and fit."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+LIVE = ("data-conn", "live")
+EVENTS = """
+from project.lib import clock
+from project.lib.live import changed
+from triggers.models import Event, Source
+source = Source.objects.get(slug="github")
+rows = [
+    Event(type=f"night.{n}", ce_id=f"night-{n}", ce_source="/github", source=source, source_slug="github",
+          received_at=clock.now(), status="ignored", data_json="{}")
+    for n in range(FROM, TO)
+]
+Event.objects.bulk_create(rows)
+changed("events")
+"""
+WALK = (
+    *("/", "/approvals", "/events", "/runs", "/actions", "/dead-letters", "/triggers", "/handlers", "/audit", "/bulk"),
+    *("/find", "/find?q=github", "/practice", "/sources", "/connections", "/policies", "/settings", "/settings/checks"),
+)
+
+
+def make_events(shop, start: int, end: int) -> None:
+    shop.python(EVENTS.replace("FROM", str(start)).replace("TO", str(end)))
+
+
+def sockets_of(tab: Page) -> list[object]:
+    """The sockets this tab opens from now on that are still open."""
+    opened: list[object] = []
+    tab.on("websocket", lambda socket: (opened.append(socket), socket.on("close", lambda _: opened.remove(socket))))
+    return opened
+
+
+def test_a_browser_has_one_socket_and_whoever_stays_takes_it_over(shop, opens):
+    first = opens("owner", "/events")
+    expect(first.locator("html")).to_have_attribute(*LIVE)
+    second = first.context.new_page()
+    sockets = sockets_of(second)
+    second.goto("/events")
+    expect(second.locator("html")).to_have_attribute(*LIVE)
+    assert sockets == []
+    make_events(shop, 0, 1)
+    expect(second.locator("#event-rows")).to_contain_text("night.0")
+    expect(first.locator("#event-rows")).to_contain_text("night.0")
+    first.close()
+    expect(second.locator("html")).to_have_attribute(*LIVE)
+    make_events(shop, 1, 2)
+    expect(second.locator("#event-rows")).to_contain_text("night.1")
+    assert len(sockets) == 1
+
+
+def test_what_happened_while_the_server_was_gone_stands_there_once(shop, opens):
+    """WS-01, WS-02."""
+    tab = opens("owner", "/events")
+    expect(tab.locator("html")).to_have_attribute(*LIVE)
+    tab.fill("#f-q", "half a wo")
+    shop.kill("web")
+    expect(tab.locator("[data-not-live]")).to_be_visible()
+    expect(tab.locator("[data-not-live]")).to_contain_text("Not live since")
+    make_events(shop, 100, 600)
+    expect(tab.locator("html")).to_have_attribute(*LIVE)
+    expect(tab.locator("[data-not-live]")).to_be_hidden()
+    expect(tab.locator("#event-rows")).to_contain_text("night.599")
+    keys = tab.locator("#event-rows tr").evaluate_all("rows => rows.map(row => row.dataset.key)")
+    newest = shop.rows("SELECT id FROM triggers_event ORDER BY id DESC LIMIT 50")
+    assert keys == [str(number) for (number,) in newest]
+    assert tab.input_value("#f-q") == "half a wo"
+
+
+def obey(tab: Page, key: str, done: str) -> None:
+    """Press `key` until it did something: keys rest while a page has just changed."""
+    for _ in range(100):
+        tab.keyboard.press(key)
+        tab.wait_for_timeout(200)
+        if tab.evaluate(done):
+            return
+    raise AssertionError(f"{key} did nothing")
+
+
+def test_new_rows_wait_behind_a_pill_while_one_works_in_the_list(shop, opens):
+    tab = opens("owner", "/events")
+    expect(tab.locator("html")).to_have_attribute(*LIVE)
+    tab.keyboard.press("j")
+    focused = tab.evaluate("document.activeElement.textContent")
+    make_events(shop, 700, 702)
+    expect(tab.locator("[data-pill]")).to_contain_text("2 new")
+    assert tab.evaluate("document.activeElement.textContent") == focused
+    obey(tab, "n", "document.querySelector('[data-pill]').hidden")
+    expect(tab.locator("#event-rows")).to_contain_text("night.701")
+
+
+def test_keys_do_what_the_help_says_and_rest_while_one_types(shop, opens):
+    tab = opens("owner", "/sources")
+    obey(tab, ".", "document.documentElement.hasAttribute('data-paused')")
+    expect(tab.locator(".conn .held")).to_be_visible()
+    obey(tab, "t", "localStorage.times === 'clock'")
+    tab.keyboard.press("Control+k")
+    tab.keyboard.type("gr?r")  # typed, not obeyed
+    assert tab.input_value("[data-find]") == "gr?r"
+    expect(tab.locator("#keys")).to_be_hidden()
+    tab.locator("[data-find]").blur()
+    tab.keyboard.press("?")
+    expect(tab.locator("#keys")).to_be_visible()
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("g")
+    tab.keyboard.press("r")
+    tab.wait_for_url("**/runs")
+    tab.goto("/settings")
+    tab.uncheck("#id_keys")
+    tab.get_by_role("button", name="Save").click()
+    tab.keyboard.press("?")
+    expect(tab.locator("#keys")).to_be_hidden()
+    tab.keyboard.press("Control+k")
+    assert tab.evaluate("document.activeElement.matches('[data-find]')")
+    tab.check("#id_keys")
+    tab.get_by_role("button", name="Save").click()
+
+
+def test_every_page_fits_a_small_screen_and_breaks_no_rule_of_wcag(shop, opens):
+    """In both themes: what depends on the theme is the contrast."""
+    shop.manage("ring", "github-issue")
+    shop.until(lambda: shop.count("triggers_run"))
+    run = shop.rows("SELECT max(id) FROM triggers_run")[0][0]
+    tab = opens("owner", size="small")
+    wrong = {}
+    for page in (*WALK, f"/runs/{run}"):
+        tab.emulate_media(color_scheme="light")
+        tab.goto(page)
+        wide = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
+        found = broken(tab, {"runOnly": WCAG})
+        tab.emulate_media(color_scheme="dark")
+        found += broken(tab, {"runOnly": ["color-contrast"]})
+        if wide > 0 or found:
+            wrong[page] = (wide, found)
+    assert wrong == {}
+
+
+def broken(tab: Page, options: dict[str, object]) -> list[str]:
+    violations = Axe().run(tab, options=options).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in violations]

@@ -1,0 +1,36 @@
+"""What a browser must load stays small: our own files as they are served, compressed."""
+
+import gzip
+from pathlib import Path
+
+import django_htmx
+
+from project import assets
+from tests.house import tree
+
+KIB = 1024
+SCRIPTS, STYLES = 32 * KIB, 10 * KIB  # of all files together; a page loads the same ones everywhere
+HTMX = Path(django_htmx.__file__).parent / "static" / "django_htmx" / "htmx-2.min.js"
+
+
+def weight(content: bytes) -> int:
+    return len(gzip.compress(content, 9))
+
+
+def files(suffix: str) -> list[Path]:
+    found = sorted((tree.ROOT / "project" / "static").glob(f"*.{suffix}"))
+    assert found
+    return found
+
+
+def test_the_scripts_with_htmx():
+    assert sum(weight(path.read_bytes()) for path in [HTMX, *files("js")]) <= SCRIPTS
+
+
+def test_the_styles():
+    assert sum(weight(assets.lean(path.read_text()).encode()) for path in files("css")) <= STYLES
+
+
+def test_what_is_left_out_of_a_style_changes_nothing():
+    text = '/* why */\n.a  > .b {\n  color: red;  --x: calc(1px + 2px);\n}\n.c::after { content: "a  b; /* c */"; }\n'
+    assert assets.lean(text) == '.a>.b{color:red;--x:calc(1px + 2px)}.c::after{content:"a  b; /* c */"}'
