@@ -18,7 +18,7 @@ from project.lib.crypto import Unreadable
 from project.processes import PLAN
 from project.sample_bodies import SAMPLES, Sample
 from triggers.models import Event, Source, Watch
-from triggers.sources.verify import key_bytes, signed_bytes
+from triggers.sources.signed_text import key_bytes, signed_bytes
 from triggers.sources.webhook import scheme_of
 
 __all__ = ["SAMPLES", "NotSent", "Sent", "send"]
@@ -79,7 +79,7 @@ def signature(source: Source, headers: Mapping[str, str], body: bytes) -> dict[s
         return {where["header"]: where.get("prefix", "") + secret}
     key = key_bytes(scheme.get("key", {}), secret.encode()) or b""
     named = {name.lower(): value for name, value in headers.items()}
-    mac = hmac.digest(key, signed_bytes(scheme["signed"], body, named, {}, key), scheme["digest"])
+    mac = hmac.digest(key, signed_bytes(scheme["signed"], body, named, {}, key) or b"", scheme["digest"])
     text = base64.b64encode(mac).decode() if where.get("encoding") == "base64" else mac.hex()
     return {where["header"]: where.get("prefix", "") + text}
 

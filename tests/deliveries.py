@@ -48,13 +48,16 @@ async def send(
     slug: str = "github",
     *,
     body: bytes = b"",
-    headers: dict[str, str] | None = None,
+    headers: dict[str, str] | list[tuple[str, str]] | None = None,
     method: str = "POST",
     chunks: int = 1,
+    query: str = "",
 ) -> Answered:
     """One request in `chunks` parts."""
-    given = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()]
+    pairs = headers.items() if isinstance(headers, dict) else headers or ()
+    given = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
     scope = {"type": "http", "method": method, "path": f"/hooks/{slug}", "headers": given, "client": ("127.0.0.1", 9)}
+    scope["query_string"] = query.encode("latin-1")
     step = max(1, -(-len(body) // chunks))
     parts = [body[start : start + step] for start in range(0, len(body), step)] or [b""]
     messages = [

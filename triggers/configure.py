@@ -19,6 +19,7 @@ from triggers.matching import compile_filter, compile_pattern
 from triggers.models import Audit, ConfigVersion, Source, Trigger
 from triggers.sources.custom import parse_custom
 from triggers.sources.database import checked_table
+from triggers.sources.details import check_secret, checked_details
 from triggers.sources.file import checked_watch
 from triggers.sources.mail import checked_mailbox
 from triggers.sources.schedule import parse_schedule
@@ -110,9 +111,13 @@ def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
     if fields.get("idempotency_key"):
         named("idempotency_key", compile_filter, fields["idempotency_key"])
     check_secrets(fields.get("secrets") or [], field="secrets", kind=kind)
+    if kind in Source.CHATS:
+        fields["provider"] = kind
     provider = fields.get("provider") or ""
-    if kind == "webhook":
+    if kind in Source.DOORS and kind != "cloudevents":
         fields["config"] = checked_scheme(provider, fields.get("config") or {})
+        for secret in fields.get("secrets") or []:
+            check_secret(provider, secret["value"], field="secrets")
     fields.setdefault("name", slug)
     fields["types"] = [
         named("types", compile_pattern, text) for text in fields.get("types") or default_types(fields, slug)
@@ -121,13 +126,15 @@ def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
 
 
 def checked_scheme(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of a webhook source: its scheme when that is `custom`, else whatever was said. Raises NotValid."""
+    """The config of a source with an address: its scheme when that is `custom`, else what its provider lets it say.
+
+    Raises NotValid."""
     if provider == "custom":
         return parse_custom(config).model_dump(exclude_defaults=True)
     if provider not in catalogue():
         known = sorted([*catalogue(), "custom"])
         raise NotValid(f"Nightdesk knows no provider `{provider}`.", field="provider", known=known)
-    return dict(config)
+    return checked_details(provider, config)
 
 
 def check_secrets(secrets: list[dict[str, Any]], *, field: str, kind: str) -> None:

@@ -22,8 +22,12 @@ from triggers.models import Source
 from triggers.models.source import hint_of
 from triggers.routing import Table
 from triggers.sources import webhook
-from triggers.sources.proof import expanded_body, most_of, prove
-from triggers.sources.verify import Forged
+from triggers.sources.forged import Forged
+from triggers.sources.places import headers_in
+from triggers.sources.proof import asks_elsewhere, most_of, prove
+from triggers.sources.replies import Handshake, Reply
+from triggers.sources.sns import confirm
+from triggers.sources.webhook import Proven
 from triggers.store import ConfigChanged, Member
 from triggers.telling import Repeat, Teller
 from triggers.threads import beside
@@ -49,6 +53,7 @@ class Delivery:
     remote: str
     body: bytes = b""
     held: int = 0  # bytes of it in this process's memory
+    reply: Reply | None = None  # what its provider wants to hear instead of our own words
 
 
 @dataclass(slots=True)
@@ -61,6 +66,8 @@ class Answer:
     detail: str = ""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     greets: int = 0  # the source whose handshake this is
+    visit: str = ""  # the address by which that handshake is confirmed
+    kind: str = ""  # the body's media type, where it is not our own JSON
 
 
 class Gone(Exception):
@@ -80,7 +87,7 @@ class Door:
         self.unpacking = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = headers_in(scope["headers"], scope.get("query_string", b""))
         slug = scope["path"].removeprefix("/hooks/").removesuffix("/").replace("\x00", "\ufffd")
         delivery = Delivery(slug, headers, remote_of(scope))
         members: list[Member] = []
@@ -126,7 +133,7 @@ class Door:
         source = await self.source(delivery.slug)
         if source is None:
             return NOT_FOUND
-        if scope["method"] != "POST":
+        if scope["method"] != "POST" and not (scope["method"] == "GET" and greets_by_get(source)):
             return Answer(405, PROBLEM_405, headers=[(b"allow", b"POST")])
         most = most_of(source)
         declared = delivery.headers.get("content-length", "0")
@@ -158,9 +165,9 @@ class Door:
         """The open source of this address, by the newest configuration when the one we hold knows none."""
         known = routing.cached_or_none()
         if known and (source := known.sources.get(slug)):
-            return source if source.kind in ("webhook", "cloudevents") else None
+            return source if source.kind in Source.DOORS else None
         source = (await self.current()).sources.get(slug)
-        return source if source and source.kind in ("webhook", "cloudevents") else None
+        return source if source and source.kind in Source.DOORS else None
 
     async def current(self) -> Table:
         """The table of the configuration as it is now; all who ask while one look is under way share the next."""
@@ -212,12 +219,15 @@ class Door:
                 await self.current()
                 continue
             members.extend(verdict)
-            return self.accepted(known.sources[delivery.slug], verdict)
+            told = self.accepted(known.sources[delivery.slug], verdict)
+            return replied(delivery.reply) if delivery.reply else told
         raise QueueFull("The configuration changes too fast to take events.")
 
     async def judged(self, delivery: Delivery, known: Table) -> list[Member] | Answer:
-        """At once when it is quick; packed ones one after the other: a stranger's few bytes may grow a thousandfold."""
-        if "content-encoding" in delivery.headers:
+        """At once when it is quick; packed ones one after the other: a stranger's few bytes may grow a thousandfold.
+        So are those whose proof may have to be fetched."""
+        source = known.sources.get(delivery.slug)
+        if "content-encoding" in delivery.headers or (source and asks_elsewhere(source)):
             async with self.unpacking:
                 return await beside(self.judge, delivery, known)  # type: ignore[no-any-return]
         if len(delivery.body) > LARGE:
@@ -230,18 +240,19 @@ class Door:
         if source is None:
             return NOT_FOUND
         try:
-            note_proof(source, delivery)
+            proven = note_proof(source, delivery)
             if wait := take_token(source):
                 return too_many(wait)
-            body = expanded_body(source, delivery.body, delivery.headers)
-            arrivals = webhook.arrivals_of(source, body, delivery.headers, remote=delivery.remote)
+            arrivals = webhook.arrivals_of(source, proven.raw, delivery.headers, remote=delivery.remote, proven=proven)
+            delivery.reply = proven.reply
+        except Handshake as hello:
+            return replied(hello.reply, greets=source.pk)
         except Forged as forged:
             return Answer(401, PROBLEM_401, forged.reason, str(forged))
         except BadDelivery as bad:
             return problem(bad.http, bad)
         if not arrivals:
-            empty = source.kind == "cloudevents"
-            return NOTHING if empty else Answer(200, b'{"status":"handshake"}', greets=source.pk)
+            return NOTHING
         return [Member(arrival, routing.route(arrival, known, at_door=True)) for arrival in arrivals]
 
     def accepted(self, source: Source, members: list[Member]) -> Answer:
@@ -259,7 +270,7 @@ class Door:
     async def refuse(self, delivery: Delivery, answer: Answer) -> Answer:
         """Keep what was refused, with the reason, before the sender hears it."""
         if answer.greets:
-            self.later(beside(connected, answer.greets))
+            self.later(beside(connected, answer.greets, answer.visit))
         if answer.reason:
             try:
                 await beside(keep, delivery, answer)
@@ -294,11 +305,13 @@ def give_back(source: Source) -> None:
         BUCKETS.of(source.pk, source.rate_limit).give_back()
 
 
-def note_proof(source: Source, delivery: Delivery) -> None:
+def note_proof(source: Source, delivery: Delivery) -> Proven:
     """Raise Forged, or remember which secret fitted."""
     now = time.time()
-    if secret := prove(source, delivery.body, delivery.headers, now=now, came=now):
-        uses.note(source.pk, hint_of(secret), now)
+    proven = prove(source, delivery.body, delivery.headers, now=now, came=now)
+    if proven.secret:
+        uses.note(source.pk, hint_of(proven.secret), now)
+    return proven
 
 
 def keep(delivery: Delivery, answer: Answer) -> None:
@@ -319,9 +332,20 @@ def repeat_of(delivery: Delivery, member: Member) -> Repeat:
     return Repeat(delivery.slug, outcome, delivery.headers, delivery.body, delivery.remote)
 
 
-def connected(source_id: int) -> None:
-    """A handshake: the far side reached us and proved itself."""
+def connected(source_id: int, visit: str) -> None:
+    """A handshake: the far side reached us and proved itself; some want to be called back."""
     Source.objects.get(pk=source_id).greet()
+    if visit:
+        confirm(visit)
+
+
+def greets_by_get(source: Source) -> bool:
+    return "greets_by_get" in webhook.scheme_of(source)
+
+
+def replied(reply: Reply, *, greets: int = 0) -> Answer:
+    """The provider's words as an answer."""
+    return Answer(reply.status, reply.body, greets=greets, visit=reply.visit, kind=reply.kind)
 
 
 def remote_of(scope: Scope) -> str:
@@ -359,7 +383,7 @@ def too_many(wait: float) -> Answer:
 
 
 async def reply(send: Send, answer: Answer, *, head: bool) -> None:
-    kind = b"application/json" if answer.status < 300 else b"application/problem+json"
+    kind = answer.kind.encode() or (b"application/json" if answer.status < 300 else b"application/problem+json")
     headers = [(b"content-type", kind), (b"content-length", str(len(answer.body)).encode()), *answer.headers]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head else answer.body})

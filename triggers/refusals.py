@@ -19,8 +19,9 @@ from triggers.ingest import Outcome, ingest
 from triggers.models import Audit, Refusal, Source
 from triggers.retention import prune_refusals_of
 from triggers.sources import webhook
-from triggers.sources.proof import expanded_body, prove
-from triggers.sources.verify import Forged
+from triggers.sources.forged import Forged
+from triggers.sources.proof import prove
+from triggers.sources.replies import Handshake
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -143,8 +144,10 @@ def arrivals_of(refusal: Refusal) -> list[Arrival]:
     headers = {**refusal.headers, **(crypto.unseal(refusal.credentials) or {})}
     body = bytes(refusal.body)
     try:
-        prove(source, body, headers, now=clock.now().timestamp(), came=refusal.at.timestamp())
-        return webhook.arrivals_of(source, expanded_body(source, body, headers), headers, remote=refusal.remote)
+        proven = prove(source, body, headers, now=clock.now().timestamp(), came=refusal.at.timestamp())
+        return webhook.arrivals_of(source, proven.raw, headers, remote=refusal.remote, proven=proven)
+    except Handshake:
+        return []
     except Forged as error:
         raise NotValid(f"It still does not prove its sender: {error}.") from error
     except BadDelivery as error:

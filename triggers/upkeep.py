@@ -10,6 +10,7 @@ from project.lib.live import changed
 from triggers.configure import MOST_SECRETS, check_secrets
 from triggers.errors import NotValid
 from triggers.models import Source, Trigger
+from triggers.sources.details import check_secret
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -42,6 +43,7 @@ def archive(row: Source | Trigger, *, by: "User | None") -> None:
 def add_secret(source: Source, value: str, *, by: "User | None", keep_old: bool, old_until: datetime | None) -> None:
     """Make `value` the newest secret. With `keep_old` the one before stays valid, at most until `old_until`."""
     check_secrets([{"value": value}], field="value", kind=source.kind)
+    check_secret(source.provider, value, field="value")
     with transaction.atomic():
         held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         before = in_force(held.secrets, clock.now())[: MOST_SECRETS - 1] if keep_old else []

@@ -31,8 +31,10 @@ class SourceQuerySet(models.QuerySet["Source"]):
 class Source(models.Model):
     """One sender: its address, how it proves itself, and what it may send."""
 
+    CHATS = ("slack", "feishu", "dingtalk", "wecom")  # each its own provider
+    DOORS = ("webhook", "cloudevents", *CHATS)  # others ring at their address
     LISTENED = ("file", "email", "redis_stream", "kafka", "database")  # the process `listen` asks, nobody rings
-    KINDS = ("webhook", "cloudevents", "schedule", *LISTENED)
+    KINDS = (*DOORS, "schedule", *LISTENED)
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=200)
@@ -96,7 +98,7 @@ class Source(models.Model):
         """It lets nobody in, or is let in nowhere, before it has one."""
         if self.kind == "email":
             return not self.sealed_secrets
-        return self.kind in ("webhook", "cloudevents") and self.provider != "none" and not self.sealed_secrets
+        return self.kind in self.DOORS and self.provider != "none" and not self.sealed_secrets
 
     @property
     def secret_hints(self) -> list[dict[str, Any]]:

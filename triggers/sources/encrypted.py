@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 
-from triggers.sources.verify import Forged
+from triggers.sources.forged import Forged
 
 BLOCK = 16  # bytes
 WECHAT_PADDING = 32  # WeChat's padding fills blocks of its own

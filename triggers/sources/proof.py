@@ -7,7 +7,7 @@ from django.conf import settings
 from triggers.models import Source
 from triggers.reading import unzip
 from triggers.sources.verify import Forged, verify
-from triggers.sources.webhook import scheme_of
+from triggers.sources.webhook import Proven, scheme_of
 
 EXPANDS_TO = 4  # times the general cap a gzip body may always expand
 
@@ -25,21 +25,30 @@ def expanded_body(source: Source, body: bytes, headers: Mapping[str, str]) -> by
     return unzip(body, max(most_of(source), EXPANDS_TO * settings.MAX_BODY_BYTES))
 
 
-def prove(source: Source, body: bytes, headers: Mapping[str, str], *, now: float, came: float) -> str:
-    """The secret that fits, empty when the source asks for none; raises Forged.
+def prove(source: Source, body: bytes, headers: Mapping[str, str], *, now: float, came: float) -> Proven:
+    """By which secret it fits and what it says, unpacked and in clear; raises Forged, BadDelivery, QueueFull.
 
     Unix times: the secrets valid at `now` count, the delivery's own timestamp is judged by when it `came`."""
     scheme = scheme_of(source)
     if scheme["scheme"] == "none":
-        return ""
+        plain = expanded_body(source, body, headers)
+        return Proven("", plain, plain, now=now)
     secrets = [secret["value"] for secret in source.valid_secrets(now)]
     keys = [secret.encode() for secret in secrets]
+    expanded = body
     try:
         proof = verify(scheme, body, headers, keys, now=came)
     except Forged:
         expanded = expanded_body(source, body, headers)
-        if expanded == body:
+        if expanded is body or expanded == body:
             raise
         proof = verify(scheme, expanded, headers, keys, now=came)  # signed first, then packed on the way
-    secret: str = secrets[proof.secret]
-    return secret
+    else:
+        expanded = expanded_body(source, body, headers)
+    plain = expanded if proof.body is body else proof.body
+    return Proven(secrets[proof.secret], plain, expanded, proof.greets, now)
+
+
+def asks_elsewhere(source: Source) -> bool:
+    """Whether a delivery may have to wait for something that lies elsewhere before it can be judged."""
+    return bool(scheme_of(source)["scheme"] == "sns")

@@ -1,4 +1,4 @@
-"""One verifier for every scheme the catalogue can say; it sees the exact bytes and parses nothing of them.
+"""One verifier for every scheme the catalogue can say; it sees the exact bytes and parses nothing it need not.
 
 `providers.json` states where a signature stands, over what, with which digest and encoding (docs/sources.md)."""
 
@@ -7,25 +7,25 @@ import binascii
 import hashlib
 import hmac
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-Headers = Mapping[str, str]  # names in lower case; values as latin-1 text, as they came
-PART = re.compile(r"\{(body|h:[^}]+|sig\.[a-z0-9]+|secret)\}")
+from triggers.sources.asymmetric import fits_ed25519, fits_p256
+from triggers.sources.callbacks import check_feishu, check_wechat_family
+from triggers.sources.forged import Forged
+from triggers.sources.places import Headers, asked, at, json_of
+from triggers.sources.signed_text import addresses, key_bytes, signed_bytes
+from triggers.sources.sns import check_sns
+
+__all__ = ["Forged", "Headers", "Proof", "catalogue", "verify"]
+
+TELLING = ("no_secret", "no_signature", "bad_signature", "stale")  # of several refusals the last says most
 FUTURE = 60  # seconds a sender's clock may be ahead
 LONGEST_TIME = 18  # digits of a timestamp
-
-
-class Forged(Exception):
-    """The delivery does not prove who sent it. `reason` is for the desk's own pages, never for the sender."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        self.reason = reason
-        super().__init__(detail)
 
 
 @cache
@@ -37,31 +37,65 @@ def catalogue() -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Which secret fitted: its place in the source's list."""
+    """Which secret fitted, by its place in the source's list, and the body as it was meant, without any encryption.
+
+    What `greets` proves no more than a greeting: it may be answered and is never an event."""
 
     secret: int
+    body: bytes
+    greets: bool = False
 
 
 def verify(scheme: Mapping[str, Any], body: bytes, headers: Headers, secrets: Sequence[bytes], *, now: float) -> Proof:
     """Check `body` against every secret, newest first; `now` is Unix time in seconds.
 
-    Raises Forged with reason no_secret, no_signature, bad_signature or stale."""
+    Raises Forged with reason no_secret, no_signature, bad_signature or stale; QueueFull when what it must be checked
+    with has to be fetched and cannot be right now."""
     if not secrets:
         raise Forged("no_secret", "the source has no secret to check with")
-    given, extra = signatures(scheme, headers)
-    check_time(scheme, headers, extra, now)
+    if "also" not in scheme:
+        return proof_of(scheme, body, headers, secrets, now)
+    refused = []
+    for one in (scheme, *(scheme | other for other in scheme["also"])):
+        try:
+            return proof_of(one, body, headers, secrets, now)
+        except Forged as forged:
+            refused.append(forged)
+    raise max(refused, key=lambda forged: TELLING.index(forged.reason))
+
+
+def proof_of(scheme: Mapping[str, Any], body: bytes, headers: Headers, secrets: Sequence[bytes], now: float) -> Proof:
+    """By one scheme; of another kind than a signature in one place, by its own module."""
+    kind = scheme["scheme"]
+    if kind == "sns":
+        place, plain, greets = check_sns(scheme, body, headers, secrets, now), body, False
+    elif kind == "feishu":
+        place, (plain, greets) = check_feishu(body, headers, secrets)
+    elif kind == "wechat":
+        place, (plain, greets) = check_wechat_family(scheme, body, headers, secrets)
+    else:
+        return signed(scheme, body, headers, secrets, now)
+    check_time(scheme, plain, headers, {}, now)
+    return Proof(place, plain, greets)
+
+
+def signed(scheme: Mapping[str, Any], body: bytes, headers: Headers, secrets: Sequence[bytes], now: float) -> Proof:
+    given, extra = signatures(scheme, body, headers)
+    in_body = "json" in (scheme.get("timestamp") or ())
+    if not in_body:
+        check_time(scheme, body, headers, extra, now)
     for place, secret in enumerate(secrets):
         if any(fits(scheme, body, headers, extra, secret, candidate) for candidate in given):
-            return Proof(place)
+            if in_body:
+                check_time(scheme, body, headers, extra, now)
+            return Proof(place, body)
     raise Forged("bad_signature", "the signature does not fit the body and the secret")
 
 
-def signatures(scheme: Mapping[str, Any], headers: Headers) -> tuple[list[bytes], dict[str, str]]:
+def signatures(scheme: Mapping[str, Any], body: bytes, headers: Headers) -> tuple[list[bytes], dict[str, str]]:
     """The signatures the sender gave, decoded, and the other parts of that header (`t=` of Stripe)."""
     where = scheme["signature"]
-    text = headers.get(where["header"].lower())
-    if text is None:
-        raise Forged("no_signature", f"the header {where['header']} is missing")
+    text = text_at(where, body, headers)
     if scheme["scheme"] == "token":
         return [token_in(text, where)], {}
     if "pair" in where:
@@ -74,15 +108,36 @@ def signatures(scheme: Mapping[str, Any], headers: Headers) -> tuple[list[bytes]
     named = [item.strip()[len(prefix) :] for item in items if item.strip().startswith(prefix)]
     found = [value for item in named if (value := decoded(item, where.get("encoding", "hex"))) is not None]
     if not found:
-        raise Forged("bad_signature", f"the header {where['header']} holds no signature of the form expected")
+        raise Forged("bad_signature", f"{place_in_words(where)} holds no signature of the form expected")
     return found, extra
+
+
+def text_at(where: Mapping[str, Any], body: bytes, headers: Headers) -> str:
+    """The text of the place where the signature stands. Raises Forged when there is none."""
+    if "header" in where:
+        text = headers.get(where["header"].lower())
+        if text is None and "else" in where:
+            text = headers.get(where["else"].lower())
+    elif "query" in where:
+        text = asked(headers, where["query"]) or None
+    else:
+        found = at(json_of(body), where["json"])
+        text = found if isinstance(found, str) else None
+    if text is None:
+        raise Forged("no_signature", f"{place_in_words(where)} is missing")
+    return text
+
+
+def place_in_words(where: Mapping[str, Any]) -> str:
+    kind = next(name for name in ("header", "query", "json") if name in where)
+    return {"header": "the header", "query": "the parameter", "json": "the member"}[kind] + f" {where[kind]}"
 
 
 def token_in(text: str, where: Mapping[str, Any]) -> bytes:
     """The secret as it was given; with `basic`, `user:password` of HTTP's Basic scheme counts too."""
     if where.get("basic") and text[:6].lower() == "basic ":
         return decoded(text[6:].strip(), "base64") or b""
-    return text.removeprefix(where.get("prefix", "")).encode("latin-1")
+    return text.removeprefix(where.get("prefix", "")).encode("latin-1", "replace")
 
 
 def decoded(text: str, encoding: str) -> bytes | None:
@@ -94,63 +149,75 @@ def decoded(text: str, encoding: str) -> bytes | None:
         return None
 
 
-def check_time(scheme: Mapping[str, Any], headers: Headers, extra: Mapping[str, str], now: float) -> None:
-    """Raises Forged when the signed time, if the scheme has one, is too old, ahead of us, or no number."""
+def check_time(scheme: Mapping[str, Any], body: bytes, headers: Headers, extra: Mapping[str, str], now: float) -> None:
+    """Raises Forged when the signed time, if the scheme has one, is too old, ahead of us, or no number.
+
+    With `any_future` the provider's own library takes a time ahead of ours, so it is no reason to refuse."""
     rule = scheme.get("timestamp")
     if not rule:
         return
-    text = extra.get(rule["pair"], "") if "pair" in rule else headers.get(rule["header"].lower(), "")
+    if rule.get("optional") and rule["header"].lower() not in headers:
+        return
+    moment = moment_of(rule, body, headers, extra)
+    if now - moment > rule["tolerance"]:
+        raise Forged("stale", f"the delivery is {now - moment:.0f} s old; at most {rule['tolerance']} s are taken")
+    if moment - now > FUTURE and not rule.get("any_future"):
+        raise Forged("stale", f"the sender's clock is {moment - now:.0f} s ahead of ours")
+
+
+def moment_of(rule: Mapping[str, Any], body: bytes, headers: Headers, extra: Mapping[str, str]) -> float:
+    """Unix time in seconds. Raises Forged."""
+    if "pair" in rule:
+        text = extra.get(rule["pair"], "")
+    elif "header" in rule:
+        text = headers.get(rule["header"].lower(), "")
+    elif "query" in rule:
+        text = asked(headers, rule["query"])
+    else:
+        found = at(json_of(body), rule["json"])
+        text = str(found) if isinstance(found, int | str) else ""
+    if rule.get("unit") == "rfc3339":
+        return instant(text)
     if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_TIME):
         raise Forged("stale", "the timestamp is missing or no whole number")
     moment = int(text) / (1000 if rule.get("unit") == "ms" else 1)
     if moment > 1e11:
         raise Forged("stale", "the timestamp looks like milliseconds; this scheme sends seconds")
-    if now - moment > rule["tolerance"]:
-        raise Forged("stale", f"the delivery is {now - moment:.0f} s old; at most {rule['tolerance']} s are taken")
-    if moment - now > FUTURE:
-        raise Forged("stale", f"the sender's clock is {moment - now:.0f} s ahead of ours")
+    return moment
+
+
+def instant(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Forged("stale", "the timestamp is missing or no time") from None
+    if moment.tzinfo is None:
+        raise Forged("stale", "the timestamp names no zone")
+    return moment.timestamp()
 
 
 def fits(
     scheme: Mapping[str, Any], body: bytes, headers: Headers, extra: Mapping[str, str], secret: bytes, given: bytes
 ) -> bool:
     """Compare in constant time, bytes with bytes."""
-    if scheme["scheme"] == "token":
+    kind = scheme["scheme"]
+    if kind == "token":
         return hmac.compare_digest(given, secret)
     key = key_bytes(scheme.get("key", {}), secret)
     if key is None:
         return False
-    text = signed_bytes(scheme.get("signed", "{body}"), body, headers, extra, key)
-    if scheme["scheme"] == "hash":
-        return hmac.compare_digest(given, hashlib.new(scheme["digest"], text).digest())
-    return hmac.compare_digest(given, hmac.digest(key, text, scheme["digest"]))
-
-
-def key_bytes(rule: Mapping[str, Any], secret: bytes) -> bytes | None:
-    """The bytes of the key: some schemes cut a prefix and decode base64, others take the text as it is."""
-    secret = secret.removeprefix(rule.get("prefix", "").encode())
-    if rule.get("encoding") != "base64":
-        return secret
-    try:
-        return base64.b64decode(secret + b"=" * (-len(secret) % 4), validate=True)
-    except ValueError:
-        return None
-
-
-def signed_bytes(template: str, body: bytes, headers: Headers, extra: Mapping[str, str], secret: bytes) -> bytes:
-    """What was signed: the template with its parts filled in from the bytes that came."""
-    if template == "{body}":
-        return body
-    out = []
-    for index, part in enumerate(PART.split(template)):
-        if index % 2 == 0:
-            out.append(part.encode())
-        elif part == "body":
-            out.append(body)
-        elif part == "secret":
-            out.append(secret)
-        elif part.startswith("h:"):
-            out.append(headers.get(part[2:].strip().lower(), "").encode("latin-1"))
+    for address in addresses(scheme, headers):
+        text = signed_bytes(scheme.get("signed", "{body}"), body, headers, extra, key, address)
+        if text is None:
+            continue
+        if kind == "ed25519":
+            fitting = fits_ed25519(key, given, text)
+        elif kind == "ecdsa":
+            fitting = fits_p256(key, given, text)
+        elif kind == "hash":
+            fitting = hmac.compare_digest(given, hashlib.new(scheme["digest"], text).digest())
         else:
-            out.append(extra.get(part[4:], "").encode("latin-1"))
-    return b"".join(out)
+            fitting = hmac.compare_digest(given, hmac.digest(key, text, scheme["digest"]))
+        if fitting:
+            return True
+    return False

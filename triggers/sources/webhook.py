@@ -1,125 +1,155 @@
 """A verified delivery becomes an arrival: its type, subject and keys by what the catalogue says of its provider."""
 
 import hashlib
+import json
+import re
+import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import orjson
-
 from project.lib import crypto
 from project.lib.text import REPLACED, is_storable, made_storable
-from triggers.cloudevents import read_events, time_of
+from triggers.cloudevents import MOST, read_events, time_of
 from triggers.envelope import UNREAD, Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.matching import CEL_ERRORS, program, type_matches
 from triggers.models import Source
-from triggers.reading import read_body
-from triggers.sources.custom import custom_scheme
-from triggers.sources.verify import catalogue
+from triggers.reading import Reading, read_body
+from triggers.sources.details import scheme_for
+from triggers.sources.forged import Forged
+from triggers.sources.places import QUERY, at, first_of, told
+from triggers.sources.replies import Handshake, Heard, Reply, acknowledgement, handshake
+from triggers.sources.xml_body import read_xml
 from triggers.viewing import event_view
 
-CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-gitlab-token", "x-api-key"})
+CREDENTIALS = frozenset(
+    {
+        "authorization",
+        "cookie",
+        "proxy-authorization",
+        "x-gitlab-token",
+        "x-api-key",
+        "x-telegram-bot-api-secret-token",
+        QUERY,
+    }
+)
 OWN_TYPES = ("generic", "custom")  # providers whose senders name their own types
 LONGEST_TYPE = 255  # characters
 LONGEST_HEADER = 2000  # characters of one header that are kept
 
 
+@dataclass(slots=True)
+class Proven:
+    """A delivery that proved its sender: by which secret, what it says in clear, and the body as it came, unpacked.
+
+    `greets`: it proves no more than a greeting. `reply` is what its provider wants to hear when it is taken."""
+
+    secret: str = ""
+    body: bytes = b""
+    raw: bytes = b""
+    greets: bool = False
+    now: float = 0.0
+    reply: Reply | None = None
+
+
 def scheme_of(source: Source) -> dict[str, Any]:
-    """What the catalogue says of this source's provider, or the source's own config of a `custom` one; raises KeyError
-    for a provider it does not know."""
-    if source.provider == "custom":
-        return custom_scheme(source.config)
-    return catalogue()["cloudevents" if source.kind == "cloudevents" else source.provider]
+    """What the catalogue says of this source's provider, with what the source says itself; raises KeyError for a
+    provider it does not know."""
+    return scheme_for(source.provider or source.kind, source.slug, source.config)
 
 
-def at(value: Any, path: str) -> Any:
-    """`at(data, "event.type")`; None where the path ends early."""
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def every(data: Any, path: str) -> list[str]:
-    """All that stands at `path`, also in the items of lists on the way; sorted, since senders do not keep their order.
-
-    `every(data, "alerts.startsAt")`."""
-    values = [data]
-    for name in path.split("."):
-        inside = [item for value in values for item in (value if isinstance(value, list) else [value])]
-        values = [item[name] for item in inside if isinstance(item, dict) and name in item]
-    return sorted(str(value) for value in values)
-
-
-def is_ping(scheme: Mapping[str, Any], headers: Mapping[str, str], data: Any) -> bool:
-    rule = scheme.get("ping")
-    if not rule:
-        return False
-    value = headers.get(rule["header"].lower()) if "header" in rule else at(data, rule["json"])
-    return bool(value == rule["equals"])
-
-
-def arrivals_of(source: Source, body: bytes, headers: dict[str, str], *, remote: str = "") -> list[Arrival]:
-    """The events of one verified delivery; none for a ping. `body` is expanded, `headers` has lower-case names.
-
-    Raises BadDelivery with the code people see."""
+def arrivals_of(
+    source: Source, body: bytes, headers: dict[str, str], *, remote: str = "", proven: Proven | None = None
+) -> list[Arrival]:
+    """The events of one verified delivery. `body` is expanded, `headers` has lower-case names; `proven` is what the
+    verifier made of it, where that is more than the body. Raises BadDelivery with the code people see, Handshake for a
+    greeting."""
     scheme = scheme_of(source)
     if source.kind == "cloudevents":
         arrivals = read_events(body, headers)
     else:
-        arrival = delivery(source, scheme, body, headers)
-        arrivals = [arrival] if arrival else []
+        arrivals = deliveries(source, scheme, headers, proven or Proven(body=body, raw=body))
     for arrival in arrivals:
         stamp(arrival, source, headers, remote)
         refuse_type(source, arrival.type)
     return arrivals
 
 
-def delivery(source: Source, scheme: Mapping[str, Any], body: bytes, headers: dict[str, str]) -> Arrival | None:
-    """One webhook delivery as an arrival; None for a ping."""
-    reading = read_body(body, headers.get("content-type", ""))
+def deliveries(source: Source, scheme: Mapping[str, Any], headers: dict[str, str], proven: Proven) -> list[Arrival]:
+    """One webhook delivery as arrivals: one, or of a provider that sends in batches one for each item of its list."""
+    reading = read_plain(scheme, proven.body, headers)
+    if "handshakes" in scheme or proven.greets:
+        greet(scheme, Heard(headers, reading.value, proven.body, proven.secret), greets=proven.greets)
+    if "replies" in scheme or "reply" in scheme:
+        heard = Heard(headers, reading.value, proven.body, proven.secret)
+        proven.reply = acknowledgement(scheme, heard, proven.now)
+    if "batch" not in scheme or not isinstance(reading.value, list):
+        return [delivery(source, scheme, headers, reading, proven)]
+    if len(reading.value) > MOST:
+        raise BadDelivery(f"A batch has at most {MOST} events.", code="too_large", http=413, limit=MOST)
+    return [delivery(source, scheme, headers, item_of(item), proven) for item in reading.value]
+
+
+def read_plain(scheme: Mapping[str, Any], plain: bytes, headers: Mapping[str, str]) -> Reading:
+    if scheme.get("reads") == "xml" and plain.lstrip().startswith(b"<"):
+        return read_xml(plain)
+    return read_body(plain, headers.get("content-type", "") if "reads" not in scheme else "")
+
+
+def item_of(item: Any) -> Reading:
+    """One item of a batch, read anew from its own text: what is kept of the event is the item, not the whole list."""
+    return Reading(item, json.dumps(item, ensure_ascii=False))
+
+
+def greet(scheme: Mapping[str, Any], heard: Heard, *, greets: bool) -> None:
+    """Raises Handshake; Forged when what proves no more than a greeting is none."""
+    if reply := handshake(scheme, heard, time.time()):
+        raise Handshake(reply)
+    if greets:
+        raise Forged("no_signature", "it carries no signature, as only a greeting may")
+
+
+def delivery(
+    source: Source, scheme: Mapping[str, Any], headers: dict[str, str], reading: Reading, proven: Proven
+) -> Arrival:
     data = reading.value
-    if is_ping(scheme, headers, data):
-        return None
     number = told(scheme.get("delivery_id"), headers, data)
     if not is_storable(number) or (reading.sanitized and REPLACED in number):
         raise BadDelivery("The delivery id holds a NUL or half a surrogate pair.")
-    subject = at(data, scheme["subject"]) if "subject" in scheme else None
-    actor = at(data, scheme["actor"]) if "actor" in scheme and source.actor else None
+    subject = first_of(scheme["subject"], data) if "subject" in scheme else ""
+    is_sealed = proven.body is not proven.raw
     arrival = Arrival(
         source_id=source.pk,
         source=source.slug,
         ce_id=number[:512] or str(uuid.uuid4()),
         ce_source=f"/sources/{source.slug}",
         type=type_of(source, scheme, headers, data),
-        subject=made_storable(subject)[:512] if isinstance(subject, str) else "",
+        subject=made_storable(subject)[:512],
         time=own_time(scheme, data),
-        datacontenttype=type_of_data(headers.get("content-type", ""), body, data)[:200],
-        raw=body,
-        data_json=reading.text,
-        parsed=data if reading.text is None else UNREAD,
+        datacontenttype=type_of_data(headers.get("content-type", ""), proven.raw, data)[:200],
+        raw=proven.raw,
+        data_json=proven.body.decode() if is_sealed and reading.text is None else reading.text,
+        parsed=data if reading.text is None and not is_sealed else UNREAD,
         sanitized=reading.sanitized,
-        is_own=bool(actor) and actor == source.actor,
+        is_own=bool(source.actor) and "actor" in scheme and acts(scheme["actor"], data, source.actor),
     )
-    arrival.keys = keys_of(source, scheme, number, body, arrival, headers)
+    arrival.keys = keys_of(source, scheme, number, proven.raw, arrival, headers)
+    if number and "same" in scheme and (same := told(scheme["same"], headers, data)):
+        arrival.keys.append((key_of("same", same), "duplicate"))
     return arrival
+
+
+def acts(paths: str | list[str], data: Any, actor: str) -> bool:
+    """Whether one of the places where this provider names who did it names the desk itself."""
+    return any(first_of(path, data) == actor for path in ([paths] if isinstance(paths, str) else paths))
 
 
 def type_of_data(said: str, body: bytes, data: Any) -> str:
     """What the sender said of its body; a text of which it said nothing is plain text."""
     return said or ("text/plain" if isinstance(data, str) and not body.lstrip().startswith(b'"') else "")
-
-
-def told(rule: Mapping[str, Any] | None, headers: Mapping[str, str], data: Any) -> str:
-    """What the rule's place holds; of a `hash` rule, one text for all its places together."""
-    if not rule:
-        return ""
-    if "hash" in rule:
-        found = [every(data, path) for path in rule["hash"]]
-        return hashlib.sha256(orjson.dumps(found)).hexdigest() if any(found) else ""
-    value = headers.get(rule["header"].lower(), "") if "header" in rule else at(data, rule["json"])
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def type_of(source: Source, scheme: Mapping[str, Any], headers: Mapping[str, str], data: Any) -> str:
@@ -128,9 +158,8 @@ def type_of(source: Source, scheme: Mapping[str, Any], headers: Mapping[str, str
     name = made_storable(told(rule, headers, data))
     if not rule or not name:
         return f"{source.slug}.received"
-    if "suffix" in rule and isinstance(suffix := at(data, rule["suffix"]), str) and suffix:
-        name = f"{name}.{suffix}"
-    name = "".join(name.split()) if source.provider in OWN_TYPES else f"{source.provider}.{'_'.join(name.split())}"
+    provider = source.provider or source.kind
+    name = "".join(name.split()) if provider in OWN_TYPES else f"{provider}.{'_'.join(name.split())}"
     if len(name) > LONGEST_TYPE:
         raise BadDelivery(f"The event type is over {LONGEST_TYPE} characters.", code="not_valid")
     return name
@@ -166,11 +195,20 @@ def keys_of(
 
 
 def covers_id(scheme: Mapping[str, Any]) -> bool:
-    rule = scheme.get("delivery_id") or {}
-    if scheme["scheme"] == "token":
-        return False  # it proves who sends, not what
-    header = f"{{h:{rule.get('header', '')}}}".lower()
-    return "json" in rule or "hash" in rule or header in scheme.get("signed", "").lower()
+    """Whether a delivery cannot come again under another id: the id is in what is signed."""
+    if "also" in scheme and not all(covers_id(scheme | other | {"also": ()}) for other in scheme["also"]):
+        return False
+    rules = scheme.get("delivery_id") or {}
+    rules = rules if isinstance(rules, list) else [rules]
+    headers = [f"{{h:{rule['header']}}}".lower() for rule in rules if "header" in rule]
+    return covers_body(scheme) and all(header in scheme.get("signed", "").lower() for header in headers)
+
+
+def covers_body(scheme: Mapping[str, Any]) -> bool:
+    """Whether what was sent is what was signed; a token proves who sends, not what."""
+    if scheme["scheme"] in ("feishu", "wechat", "sns"):
+        return True
+    return scheme["scheme"] != "token" and bool(re.search(r"\{(body|form)\}", scheme.get("signed", "")))
 
 
 def expression(source: Source, arrival: Arrival, headers: dict[str, str]) -> str:

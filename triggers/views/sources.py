@@ -125,7 +125,7 @@ def source_page(
         "wrong": form.wrong if status == 422 else [],
         "source": row,
         "kind": kind,
-        "has_door": kind in ("webhook", "cloudevents"),
+        "has_door": kind in Source.DOORS,
         "is_listened": kind in MODELS,
         "look": KINDS.get(kind, ("inbox", kind, "")),
         "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),

@@ -1,0 +1,138 @@
+"""Every provider of the catalogue at the door: what it signs is taken, and nothing near it is.
+
+One set of questions for all: a delivery as its documentation says, then one byte changed, the signature missing, old,
+from the future, not ASCII, doubled, and by another secret."""
+
+import json
+import time
+from dataclasses import replace
+from urllib.parse import urlencode
+
+import pytest
+
+from tests import builders
+from tests.deliveries import deliver
+from tests.signers import CERTIFICATE_AT, SIGNERS, Request, Signer, rsa_pair
+from triggers.models import Event, Refusal, Source
+from triggers.sources import certificates
+from triggers.sources.verify import catalogue
+
+pytestmark = pytest.mark.django_db(transaction=True)
+UNSIGNED = {"none", "cloudevents"}  # nobody signs, and a bearer secret: tests/spec/test_every_delivery_gets_its_answer
+
+
+@pytest.fixture(autouse=True)
+def certificate() -> None:
+    certificates.keep(CERTIFICATE_AT, rsa_pair()[1])
+
+
+@pytest.fixture(params=SIGNERS)
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def source(provider: str) -> Source:
+    signer = SIGNERS[provider]
+    return builders.source(
+        "it", provider=provider, secrets=(signer.secret,), config=signer.config, types=["**"], rate_limit=None
+    )
+
+
+def sent(request: Request, doubled: str = "") -> dict[str, object]:
+    """`doubled`: what stands in front under the name of the signature's header."""
+    pairs = [(name, value) for name, value in request.headers.items()]
+    if doubled:
+        pairs.insert(0, (request.mark, doubled))
+    return {"slug": "it", "body": request.body, "headers": pairs, "query": urlencode(request.query)}
+
+
+def remarked(request: Request, text: str | None) -> Request:
+    """With this signature, or with none."""
+    if request.mark.startswith("?"):
+        kept = {name: value for name, value in request.query.items() if name != request.mark[1:]}
+        return replace(request, query=kept if text is None else kept | {request.mark[1:]: text})
+    if request.mark.startswith("json:"):
+        body = json.loads(request.body)
+        holder = body.get("signature", body)
+        name = "signature" if "signature" in body else "Signature"
+        del holder[name]
+        if text is not None:
+            holder[name] = text
+        return replace(request, body=json.dumps(body).encode())
+    return request.with_header(request.mark, text)
+
+
+def changed(signer: Signer, request: Request) -> Request:
+    """One byte of what is signed is another: of the body, or, where that is not signed, of the proof itself."""
+    if not signer.covers:
+        if request.mark == "json:signature":
+            return replace(request, body=request.body.replace(b"token-of-1", b"token-of-2"))
+        return remarked(request, mark_of(request)[:-1] + "~")
+    if b"hello" in request.body:
+        return replace(request, body=request.body.replace(b"hello", b"hellp"))
+    middle = len(request.body) // 2
+    other = b"A" if request.body[middle : middle + 1] != b"A" else b"B"
+    return replace(request, body=request.body[:middle] + other + request.body[middle + 1 :])
+
+
+def mark_of(request: Request) -> str:
+    return request.query[request.mark[1:]] if request.mark.startswith("?") else request.headers[request.mark]
+
+
+def near_misses(signer: Signer, now: float) -> dict[str, dict[str, object]]:
+    right = signer.sign(signer.secret, now)
+    tries = {
+        "one byte changed": sent(changed(signer, right)),
+        "signature missing": sent(remarked(right, None)),
+        "signature empty": sent(remarked(right, "")),
+        "not ASCII": sent(remarked(right, "\xe9\xff")),
+        "another secret": sent(signer.sign(signer.other, now)),
+    }
+    if signer.within is not None:
+        tries["old"] = sent(signer.sign(signer.secret, now - signer.within - 100))
+        tries["from the future"] = sent(signer.sign(signer.secret, now + 1000))
+    if not right.mark.startswith(("?", "json:")):
+        tries["doubled"] = sent(right, doubled="v1=00")
+    return tries
+
+
+class TestASignature:
+    """The same questions for every provider."""
+
+    def test_as_documented_it_is_taken(self, provider: str) -> None:
+        signer = SIGNERS[provider]
+        row = source(provider)
+        answers = [
+            deliver(sent(signer.sign(signer.secret, time.time() - ago)))[0]
+            for ago in (20, 20 if provider == "mailgun" else 10)
+        ]
+        assert [answer.status for answer in answers] == [signer.status, 200]
+        event = Event.objects.get()
+        assert event.type == signer.type
+        assert event.ce_id == signer.id or not signer.id
+        assert "hello" in json.dumps(event.data)
+        assert (event.duplicates, event.source_id) == (1, row.pk)
+
+    def test_nothing_near_it_is(self, provider: str) -> None:
+        signer = SIGNERS[provider]
+        source(provider)
+        tries = near_misses(signer, time.time())
+        answers = dict(zip(tries, deliver(*tries.values()), strict=True))
+        assert {name for name, answer in answers.items() if answer.status != 401} == forgiven(provider)
+        bodies = {answer.body for name, answer in answers.items() if name not in forgiven(provider)}
+        assert len(bodies) == 1, "whatever is wrong, the sender hears the same"
+        assert Event.objects.exists() is bool(forgiven(provider))
+        assert all(refusal.detail for refusal in Refusal.objects.filter(answered=401)), "and people read why"
+
+
+def forgiven(provider: str) -> set[str]:
+    """Where a list of signatures is what is documented, one beside the right one is no fault; Stripe's own library
+    takes a time ahead of ours."""
+    scheme = catalogue()[provider]
+    where = scheme.get("signature", {})
+    listed = where.get("split") == "," or "pair" in where
+    return ({"doubled"} if listed else set()) | ({"from the future"} if provider == "stripe" else set())
+
+
+def test_a_provider_that_joins_the_catalogue_brings_its_signer() -> None:
+    assert catalogue().keys() - UNSIGNED == SIGNERS.keys()

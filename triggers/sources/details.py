@@ -1,0 +1,108 @@
+"""What a source says beyond its secret: our address as the sender knows it, for whom messages are encrypted, and so on.
+
+Which of these a provider reads stands in the catalogue (`says`); they are saved as the source's `config`."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+
+from triggers.errors import NotValid
+from triggers.sources import asymmetric, certificates
+from triggers.sources.custom import custom_scheme
+from triggers.sources.forged import Forged
+from triggers.sources.signed_text import ADDRESS, key_bytes
+from triggers.sources.verify import catalogue
+
+AES_KEY = re.compile(r"[A-Za-z0-9+/]{43}")
+TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d+:[A-Za-z0-9_.-]+")
+LONGEST = {"url": 2000, "receiver": 200, "reply": 600, "certificate": 20_000}  # characters
+
+
+def scheme_for(provider: str, slug: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The catalogue's entry with what the source says; raises KeyError for a provider it does not know."""
+    if provider == "custom":
+        return custom_scheme(config)
+    scheme = catalogue()[provider]
+    if "says" not in scheme:
+        return scheme
+    return completed(provider, f"{settings.BASE_URL}/hooks/{slug}", tuple(sorted(config.items())))
+
+
+@lru_cache(maxsize=1000)
+def completed(provider: str, address: str, config: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """Worked out once, since the door asks for each delivery."""
+    scheme = catalogue()[provider]
+    said = {name: value for name, value in config if name in scheme["says"]}
+    return scheme | ({"url": address} if "url" in scheme["says"] else {}) | said
+
+
+def checked_details(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a source of a provider of the catalogue. Raises NotValid, naming the member."""
+    known = catalogue()[provider].get("says", [])
+    kept: dict[str, Any] = {}
+    for name, value in config.items():
+        if name not in known:
+            told = f"there are: {', '.join(known)}" if known else "it has none"
+            raise NotValid(f"{name}: no detail of a source of `{provider}`; {told}.", field=name)
+        if not isinstance(value, str) or len(value) > LONGEST[name]:
+            raise NotValid(f"{name}: a text of at most {LONGEST[name]} characters.", field=name)
+        if value.strip():
+            if name in CHECKS:
+                CHECKS[name](value.strip())
+            kept[name] = value.strip()
+    return kept
+
+
+def is_address(text: str) -> None:
+    found = ADDRESS.fullmatch(text)
+    if not found or any(sign in text for sign in "?# "):
+        raise NotValid("url: the address as the sender has it, without `?`: https://…", field="url")
+
+
+def is_certificate(text: str) -> None:
+    try:
+        certificates.read(text.encode())
+    except Forged:
+        raise NotValid("certificate: a certificate in PEM, -----BEGIN CERTIFICATE-----…", field="certificate") from None
+
+
+CHECKS: dict[str, Callable[[str], None]] = {"url": is_address, "certificate": is_certificate}
+
+
+def check_secret(provider: str, secret: str, *, field: str) -> None:
+    """Whether the secret has the form this provider's secrets have. Raises NotValid, with what to paste."""
+    scheme = catalogue().get(provider, {})
+    fits = SECRETS.get(scheme.get("scheme", ""))
+    if fits is not None and not fits(scheme, secret):
+        raise NotValid(f"This is not what {scheme['name'].partition(':')[0]} shows: {scheme['secret']}.", field=field)
+
+
+def is_ed25519(scheme: Mapping[str, Any], secret: str) -> bool:
+    raw = key_bytes(scheme["key"], secret.encode())
+    return raw is not None and asymmetric.ed25519_key(raw) is not None
+
+
+def is_p256(scheme: Mapping[str, Any], secret: str) -> bool:
+    return asymmetric.p256_key(secret.encode()) is not None
+
+
+def is_topic(scheme: Mapping[str, Any], secret: str) -> bool:
+    return bool(TOPIC.fullmatch(secret.strip()))
+
+
+def is_pair(scheme: Mapping[str, Any], secret: str) -> bool:
+    """`token:key` of the WeChat family; a provider that also signs in another way has secrets of another form too."""
+    token, colon, key = secret.partition(":")
+    return bool(token and AES_KEY.fullmatch(key)) or (not colon and "also" in scheme)
+
+
+SECRETS: dict[str, Callable[[Mapping[str, Any], str], bool]] = {
+    "ed25519": is_ed25519,
+    "ecdsa": is_p256,
+    "sns": is_topic,
+    "wechat": is_pair,
+    "feishu": lambda scheme, secret: ":" in secret and not secret.startswith(":"),
+}

@@ -1,0 +1,139 @@
+"""Where something stands in a delivery: in a header, in the query, in the body. Pure.
+
+What stands in the query travels with the headers under a name that no header can have, so that whatever keeps the
+headers of a delivery for a second look keeps it too."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+
+from triggers.sources.forged import Forged
+
+Headers = Mapping[str, str]  # names in lower case; values as latin-1 text, as they came
+QUERY = ":query"  # as it stood in the address
+FIELDS = 1000  # of a query or a form
+
+
+def headers_in(pairs: Iterable[tuple[bytes, bytes]], query: bytes = b"") -> dict[str, str]:
+    """By lower-case name; what was sent under one name twice is joined by a comma, so that no half of it is believed
+    alone."""
+    headers: dict[str, str] = {}
+    for name, value in pairs:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        headers[key] = f"{headers[key]},{text}" if key in headers else text
+    if query:
+        headers[QUERY] = query.decode("latin-1")
+    return headers
+
+
+@lru_cache(maxsize=200)
+def read_query(text: str) -> dict[str, str]:
+    """The parameters by name; of one that stands twice the first. Empty when it cannot be read."""
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS, errors="strict")
+    except ValueError:
+        return {}
+    return dict(reversed(pairs))
+
+
+def asked(headers: Headers, names: str) -> str:
+    """The parameter of the query by the first of `names`, written `a|b`, that is there; else empty."""
+    text = headers.get(QUERY)
+    found = read_query(text) if text else {}
+    return next((found[name] for name in names.split("|") if name in found), "")
+
+
+def json_of(body: bytes) -> Any:
+    """A body in which the proof itself stands, before it is believed. Raises Forged."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise Forged("no_signature", "the body should hold the signature, and it is no JSON") from None
+
+
+def at(value: Any, path: str) -> Any:
+    """`at(data, "event.type")`; None where the path ends early. A number is a place in a list."""
+    for name in path.split("."):
+        if isinstance(value, list) and name.isdigit():
+            value = value[int(name)] if int(name) < len(value) else None
+        else:
+            value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def every(data: Any, path: str) -> list[str]:
+    """All that stands at `path`, also in the items of lists on the way; sorted, since senders do not keep their order.
+
+    `every(data, "alerts.startsAt")`."""
+    values = [data]
+    for name in path.split("."):
+        inside = [item for value in values for item in (value if isinstance(value, list) else [value])]
+        values = [item[name] for item in inside if isinstance(item, dict) and name in item]
+    return sorted(str(value) for value in values)
+
+
+Rule = Mapping[str, Any] | list[Mapping[str, Any]]
+
+
+def told(rule: Rule | None, headers: Headers, data: Any) -> str:
+    """What the rule's place holds; of several rules, what the first one finds; else empty.
+
+    The places: `header`; `json`, a path; `hash`, one text for what stands at all its paths; `join`, what stands at all
+    of them, none empty; `whole`, one text for the body; `first_key_except`, the name of the body's first member. Then
+    `suffix`, a path, and `prefix`, a text, are added, and `named` stands for whatever was found."""
+    if not rule:
+        return ""
+    if isinstance(rule, list):
+        return next((found for one in rule if (found := told(one, headers, data))), "")
+    text = text_of(rule, headers, data)
+    if not text:
+        return ""
+    if "suffix" in rule and isinstance(more := at(data, rule["suffix"]), str) and more:
+        text = f"{text}.{more}"
+    return str(rule["named"]) if "named" in rule else rule.get("prefix", "") + text
+
+
+def text_of(rule: Mapping[str, Any], headers: Headers, data: Any) -> str:
+    if "header" in rule:
+        return headers.get(rule["header"].lower(), "")
+    if "json" in rule:
+        value = at(data, rule["json"])
+        if isinstance(value, dict) and "named" in rule:
+            return str(rule["named"])
+        return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if "join" in rule:
+        parts = [text_of({"json": path}, headers, data) for path in rule["join"]]
+        return " ".join(parts) if all(parts) else ""
+    if "first_key_except" in rule:
+        names = data if isinstance(data, dict) else {}
+        return next((name for name in names if name not in rule["first_key_except"]), "")
+    found = data if "whole" in rule else [every(data, path) for path in rule["hash"]]
+    return digest_of(found) if "whole" in rule or any(found) else ""
+
+
+def digest_of(value: Any) -> str:
+    """The same for equal values, in whatever order their members stand."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def first_of(paths: str | list[str], data: Any) -> str:
+    """The first text or number that stands at one of the paths."""
+    found = (text_of({"json": path}, {}, data) for path in ([paths] if isinstance(paths, str) else paths))
+    return next((text for text in found if text), "")
+
+
+def is_met(rule: Mapping[str, Any], headers: Headers, data: Any) -> bool:
+    """Whether a place (`header`, `json`, `query`) holds what `equals` says, or without it anything; and nothing
+    stands at the path `unless`."""
+    if "unless" in rule and at(data, rule["unless"]) is not None:
+        return False
+    if "header" in rule:
+        value: Any = headers.get(rule["header"].lower())
+    else:
+        value = asked(headers, rule["query"]) if "query" in rule else at(data, rule["json"])
+    return bool(value == rule["equals"] if "equals" in rule else value not in (None, ""))
