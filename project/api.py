@@ -28,6 +28,7 @@ from triggers.api import router as machine_router
 from triggers.api_audit import router as audit_router
 from triggers.api_bulk import router as bulk_router
 from triggers.api_config import router as config_router
+from triggers.api_types import router as types_router
 from triggers.errors import NotValid
 
 MOST_ERRORS = 20  # named in one answer
@@ -104,6 +105,7 @@ api = DeskAPI(
 )
 api.add_router("", machine_router)
 api.add_router("", config_router)
+api.add_router("", types_router)
 api.add_router("", bulk_router)
 api.add_router("", audit_router)
 api.add_router("", approvals_router)

@@ -32,6 +32,7 @@ GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
     ),
     (
         ("events", "inbox", "Events", ("event",)),
+        ("event-types", "shapes", "Event types", ("event-type",)),
         ("runs", "play", "Runs", ("run",)),
         ("actions", "zap", "Actions", ()),
     ),

@@ -9,7 +9,7 @@ from project import metrics_rows
 from project.lib import clock
 from project.lib.alone import alone
 from project.lib.apart import Round
-from triggers import bulk, dispatch, sealing, search
+from triggers import bulk, dispatch, learning, sealing, search, silence
 from triggers.models import Pulse
 
 
@@ -21,7 +21,9 @@ def stages() -> dict[str, Callable[[], int]]:
         "undone": undoing.tick,
         "delivered": deliver.deliver_due,
         "bulk": bulk.go_on,
+        "fell_silent": silence.listen_for_silence,
         "indexed": search.index,
+        "learnt": learning.learn,
         "added_up": metrics_rows.add_up,
         "sealed": sealing.seal,
     }

@@ -38,6 +38,7 @@ COUNTERS = {
     "nightdesk_refused": ("refused", ("source", "reason"), "Deliveries that became no event; no source: unknown."),
     "nightdesk_runs": ("runs", ("handler", "status"), "Runs that ended."),
     "nightdesk_dropped": ("dropped", ("trigger", "strategy"), "Runs that found no place in their trigger's queue."),
+    "nightdesk_middleware": ("middleware", ("middleware", "outcome"), "What each middleware did with events."),
     "nightdesk_actions": ("actions", ("kind", "tier", "status"), "Actions that were settled."),
 }
 HISTOGRAMS = {

@@ -88,6 +88,13 @@ TRIGGERS: dict[str, dict[str, Any]] = {
         "handler": "notify",
         "priority": 2,
     },
+    "alarm-silent": {
+        "name": "Tell us when a source falls silent",
+        "source": "/nightdesk",
+        "type_pattern": "nightdesk.source.*",
+        "handler": "notify",
+        "priority": 2,
+    },
     "alarm-unreached": {
         "name": "Tell us when nobody could be asked",
         "source": "/nightdesk",

@@ -1,7 +1,7 @@
 """Home, one's password, and the button that rings the desk with a test delivery."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -18,11 +18,12 @@ from project.lib import clock
 from project.people import views as people
 from project.people.doors import needs, who
 from project.people.roles import can
-from triggers.models import Audit, DeadLetter, Event, Pulse, Run, Source, Trigger
+from triggers.models import Audit, DeadLetter, Event, Pulse, Rhythm, Run, Source, Trigger
+from triggers.vitals import next_expected
 
 TEST = "github-issue"  # the sample that the button sends
 SHOWN = 8  # triggers on the home page
-SILENT_AFTER = 3  # times the expected distance
+MOST_SILENT = 100  # sources counted on the card
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def needed(now: datetime, *, payloads: bool) -> list[Need]:
-    found = (approvals_waiting(), letters_open(payloads=payloads), *sources_silent(now), done_alone(now))
+    found = (approvals_waiting(), letters_open(payloads=payloads), sources_silent(), done_alone(now))
     return [need for need in found if need]
 
 
@@ -104,22 +105,14 @@ def letters_open(*, payloads: bool) -> Need | None:
     return Need("fail", "skull", "dead-letters", f"{count} dead letter{'s' * (count > 1)}", words, "Open")
 
 
-def sources_silent(now: datetime) -> list[Need]:
-    newest = Event.objects.filter(source_slug=OuterRef("slug")).order_by("-pk").values("received_at")[:1]
-    expected = Source.objects.open().filter(expect_every__isnull=False).annotate(last=Subquery(newest))
-    rows = expected.values_list("slug", "created_at", "expect_every", "last")
-    silent = [slug for slug, made, every, last in rows if every and (last or made) < quiet_since(now, every)]
+def sources_silent() -> Need | None:
+    silent = list(Rhythm.objects.silent().order_by("silent_at").values_list("source_id__slug", flat=True)[:MOST_SILENT])
     if not silent:
-        return []
-    names = ", ".join(silent[:3])
+        return None
+    names = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
     title = f"{len(silent)} source{'s' * (len(silent) > 1)} silent"
-    return [
-        Need("warn", "triangle-alert", "sources", title, f"{names}: nothing for three times as long as usual", "Check")
-    ]
-
-
-def quiet_since(now: datetime, expect_every: int) -> datetime:
-    return now - SILENT_AFTER * timedelta(seconds=expect_every)
+    words = f"{names}: nothing for three times as long as usual"
+    return Need("warn", "triangle-alert", "sources", title, words, "Check")
 
 
 def triggers_shown(now: datetime) -> list[dict[str, Any]]:
@@ -128,9 +121,18 @@ def triggers_shown(now: datetime) -> list[dict[str, Any]]:
         Trigger.objects.kept().annotate(last=Subquery(newest)).order_by(F("last").desc(nulls_last=True), "slug")[:SHOWN]
     )
     beats = figures.heartbeats(now, [row.pk for row in rows])
-    sources = {source.slug: source for source in Source.objects.filter(slug__in=[row.source for row in rows])}
+    sources = {
+        source.slug: source
+        for source in Source.objects.select_related("rhythm").filter(slug__in=[row.source for row in rows])
+    }
     return [
-        {"trigger": row, "beat": beats[row.pk], "source": sources.get(row.source), "state": state_of(row, sources)}
+        {
+            "trigger": row,
+            "beat": beats[row.pk],
+            "source": sources.get(row.source),
+            "state": state_of(row, sources),
+            "next": next_of(sources.get(row.source)),
+        }
         for row in rows
     ]
 
@@ -139,7 +141,14 @@ def state_of(trigger: Trigger, sources: dict[str, Source]) -> str:
     source = sources.get(trigger.source)
     if not trigger.enabled or (source and not source.enabled):
         return "disabled"
-    return "paused" if trigger.mode == "paused" else "live"
+    if trigger.mode == "paused":
+        return "paused"
+    rhythm: Rhythm | None = getattr(source, "rhythm", None)
+    return "silent" if rhythm and rhythm.silent_at else "live"
+
+
+def next_of(source: Source | None) -> datetime | None:
+    return next_expected(source, getattr(source, "rhythm", None)) if source else None
 
 
 def health(now: datetime) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def list_sources(request: HttpRequest, filters: Query[schemas.SourceFilters]) ->
 @router.get("/sources/{slug:slug}", response=schemas.SourceOut, tags=["sources"])
 def get_source(request: HttpRequest, slug: str) -> Any:
     caller(request).need("view")
-    return schemas.SourceOut.of(found(Source.objects.kept(), slug=slug))
+    return schemas.SourceOut.of(found(Source.objects.kept(), slug=slug), vitals=True)
 
 
 @router.post("/sources", response={201: schemas.SourceOut}, tags=["sources"])

@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.utils.module_loading import import_string
 
 from triggers import registry
 
@@ -8,4 +9,5 @@ class TriggersConfig(AppConfig):
     label = "triggers"
 
     def ready(self) -> None:
+        registry.at_refusal.append(import_string("triggers.endings.condemn"))
         registry.load_user_handlers()

@@ -17,6 +17,7 @@ from triggers.errors import BadFilter, NotValid, NotYet, SlugTaken, Stale
 from triggers.limits import read_limits
 from triggers.matching import compile_filter, compile_pattern
 from triggers.models import Audit, ConfigVersion, Source, Trigger
+from triggers.silence import switched
 from triggers.sources.custom import parse_custom
 from triggers.sources.database import checked_table
 from triggers.sources.details import check_secret, checked_details
@@ -95,7 +96,10 @@ def change_source(source: Source, *, by: "User | None", version: int, **fields: 
     with transaction.atomic():
         held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         refuse_stale(held.version, version)
+        was_on = held.enabled
         held.change(by=by, **{name: complete[name] for name in fields})
+        if held.enabled != was_on:
+            switched(held, by=by)
         changed("sources", id=held.slug)
     return held
 

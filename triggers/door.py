@@ -261,7 +261,7 @@ class Door:
         if not fresh:
             give_back(source)
         told = [
-            {"status": member.status, "id": member.ce_id, "seq": member.seq, "event": f"/events/{member.seq}"}
+            {"status": member.told_status, "id": member.ce_id, "seq": member.seq, "event": f"/events/{member.seq}"}
             for member in members
         ]
         body = told[0] if len(told) == 1 else {"status": "accepted" if fresh else "duplicate", "events": told}

@@ -80,6 +80,12 @@ def open_forgotten(run_id: int) -> bool:
     return True
 
 
+def condemn(event: Event, why: dict[str, str]) -> None:
+    """Open the letter of an event that its type's schema or a middleware refused; `{type, message, place, handler}`."""
+    facts = {"handler": why["handler"], "error_type": why["type"], "message": why["message"], "place": why["place"]}
+    open_letter(clock.now(), kind="event", event=event, **facts)
+
+
 def open_letter(now: datetime, *, kind: str, **facts: Any) -> DeadLetter:
     """Open a dead letter, or the one of this subject again; inside the caller's transaction.
 

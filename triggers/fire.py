@@ -15,6 +15,7 @@ from triggers.envelope import Arrival
 from triggers.errors import NotValid, TriggerFull
 from triggers.ingest import ingest
 from triggers.models import Audit, ScheduleFire, Source
+from triggers.silence import switched
 from triggers.sources.schedule import ON_TIME, Due, Schedule, iso, parse_schedule
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def schedule_of(source: Source) -> Schedule | None:
     try:
         return parse_schedule(source.config)
     except NotValid as refused:
-        source.disable(by=None, reason=refused.detail)
+        with transaction.atomic():
+            source.disable(by=None, reason=refused.detail)
+            switched(source, by=None, reason=refused.detail)
         return None
 
 

@@ -12,12 +12,12 @@ from project.lib import clock
 from project.lib.apart import each
 from project.lib.failpoints import failpoint
 from project.lib.live import changed
-from triggers import bells, flow, receipts, routing, store, tallies, waking
+from triggers import bells, flow, middleware, receipts, registry, routing, store, tallies, waking
 from triggers.dialect import Cursor, Dialect, Postgres
-from triggers.envelope import Arrival
+from triggers.envelope import INNER, Arrival
 from triggers.errors import QueueFull, TriggerFull
 from triggers.models import Event, Trigger
-from triggers.routing import Table
+from triggers.routing import Route, Table
 from triggers.store import ConfigChanged, Member
 
 TRIES = 3  # times a batch is matched again because the configuration changed under it
@@ -27,7 +27,7 @@ TRIES = 3  # times a batch is matched again because the configuration changed un
 class Outcome:
     """What became of one arrival; `seq` and `ce_id` are those of the first when it is a duplicate."""
 
-    status: str  # accepted, duplicate
+    status: str  # accepted, duplicate, invalid
     seq: int
     ce_id: str
     reason: str = ""
@@ -92,7 +92,7 @@ def dialect(cursor: Cursor) -> Dialect:
 
 
 def outcome_of(member: Member) -> Outcome:
-    return Outcome(member.status, member.seq, member.ce_id, member.reason, tuple(member.runs))
+    return Outcome(member.told_status, member.seq, member.ce_id, member.reason, tuple(member.runs))
 
 
 def announce(members: Sequence[Member]) -> None:
@@ -103,7 +103,7 @@ def announce(members: Sequence[Member]) -> None:
         if member.status == "duplicate":
             tallies.note("duplicates", member.arrival.source)
     if fresh:
-        waking.wake_waits([member.seq for member in fresh])
+        waking.wake_waits([member.seq for member in fresh if member.route.status != routing.LATER])
         match_stored([member.seq for member in fresh if member.route.status == routing.LATER])
         receipts.tell([member.seq for member in fresh if member.route.status != routing.LATER])
     changed("events")
@@ -156,8 +156,12 @@ def match_stored(event_ids: Sequence[int] | None, limit: int = 500) -> int:
 def match_one(event_id: int) -> bool:
     """Ask the rules, then start the runs and write the outcomes in one transaction; False when it was done already."""
     event = Event.objects.get(pk=event_id)
+    if event.status != "accepted":
+        return False
     known = routing.table()
-    member = Member(event, routing.route(event, known, at_door=False), seq=event.pk)  # type: ignore[arg-type]
+    route, edits = judged(event, known)
+    event.requester_id = admitted_by(event) or event.requester_id  # of its runs; its own stays as it was
+    member = Member(event, route, seq=event.pk)  # type: ignore[arg-type]
     with transaction.atomic(), connection.cursor() as cursor:
         flow.lock(dialect(cursor), member.route.matched)  # before the event, as everywhere
         held = Event.objects.select_for_update(of=("self",), no_key=True).filter(pk=event_id, status="accepted")
@@ -165,7 +169,33 @@ def match_one(event_id: int) -> bool:
             return False
         if not store.start_runs(dialect(cursor), member, known.version):
             return False
-        Event.objects.filter(pk=event_id).update(status=member.route.status, outcomes=member.route.outcomes)
+        Event.objects.filter(pk=event_id).update(status=route.status, outcomes=route.outcomes, **edits)
+        if route.refused:
+            for hook in registry.at_refusal:
+                hook(event, route.refused)
         transaction.on_commit(lambda: announce([member]), robust=True)
     failpoint("after_matching")
     return True
+
+
+def judged(event: Event, known: Table) -> tuple[Route, dict[str, Any]]:
+    """What becomes of a stored event, and what a middleware made of it. User code runs here, in no transaction."""
+    if (away := routing.turned_away(event, known, at_door=False)) is not None:
+        return away, {}
+    edits: dict[str, Any] = {}
+    if registry.MIDDLEWARE and event.source_slug not in INNER:
+        passed = middleware.passed(event)
+        if passed.end:
+            why = {**passed.error, "handler": f"middleware {passed.by}"} if passed.error else {}
+            return Route([], [passed.outcome], passed.end, refused=why), {}
+        edits = passed.changed
+        for name, value in edits.items():
+            setattr(event, name, value)
+    return routing.ask(event, known, at_door=False), edits
+
+
+def admitted_by(event: Event) -> int | None:
+    """Who let it in after it had been refused: he counts as one who asked for what follows."""
+    if event.source_id is None:
+        return None
+    return event.letters.filter(kind="event", status="redriven").values_list("settled_by", flat=True).first()

@@ -222,21 +222,22 @@ def redrive(
 
 
 def match_again(letter: DeadLetter, *, by: "User | None", data: Any, reason: str) -> None:
-    """An event that was refused by its schema or a middleware is asked again, by the rules of now."""
-    if data is not UNCHANGED:
-        raise NotValid("What a sender sent is not edited; mend the schema or the middleware that refused it.")
+    """An event that was refused by its schema or a middleware is asked again, by the rules of now.
+
+    `data` takes the place of what was sent; the exact bytes stay. Whoever admits it counts as one who asked."""
+    edits = {} if data is UNCHANGED else {"data_json": json.dumps(data, ensure_ascii=False)}
     assert letter.event is not None
     with transaction.atomic():
         event = Event.objects.select_for_update(of=("self",), no_key=True).get(pk=letter.event.pk)
         letter = DeadLetter.objects.select_for_update(of=("self",), no_key=True).get(pk=letter.pk)
         settle(letter, "redrive", by=by, reason=reason)
-        if event.pruned_at is not None:
+        if event.pruned_at is not None and not edits:
             raise PayloadGone(
                 f"The payload of E-{event.pk} was removed by the rule of retention; it must be sent anew."
             )
-        if not Event.objects.filter(pk=event.pk, status="invalid").update(status="accepted", outcomes=[]):
+        if not Event.objects.filter(pk=event.pk, status="invalid").update(status="accepted", outcomes=[], **edits):
             raise NotValid(f"E-{event.pk} is {event.status} by now: run it again from its own page.")
-        Audit.write("redrive", letter, by=by, event=event.pk, reason=reason)
+        Audit.write("redrive", letter, by=by, event=event.pk, reason=reason, edited=bool(edits))
         transaction.on_commit(lambda: match_stored([event.pk]), robust=True)
         changed("events", id=event.pk)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
     from project.people.models import User
-    from triggers.models import DeadLetter, Run
+    from triggers.models import DeadLetter, Event, Run
 
 Function = Callable[[Any], Any]  # of one triggers.durable.Durable, which stands above this module
 
@@ -48,12 +48,25 @@ class BrokenFile:
         return (self.traceback.strip() or self.error).splitlines()[-1]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Middleware:
+    """A plain function `(event) -> event | None`; the smallest order comes first."""
+
+    name: str
+    function: Function
+    order: int
+    doc: str = ""
+    place: str = ""
+
+
 HANDLERS: dict[str, Handler] = {}
+MIDDLEWARE: dict[str, Middleware] = {}
 BROKEN: dict[str, BrokenFile] = {}
 at_run_end: list[Callable[["Run"], None]] = []  # called inside the transaction that ends a run
 undone_steps: list[Callable[["Run"], set[str]]] = []  # names of steps whose memory is of no use: their effect is undone
 needed_runs: list[Callable[[], "QuerySet[Run]"]] = []  # runs that ended, whose memory is of use all the same
 act_names: list[Callable[["QuerySet[Run]"], Iterable[str]]] = []  # of what these runs did, or wanted to
+at_refusal: list[Callable[["Event", dict[str, str]], None]] = []  # called inside the transaction that refuses an event
 sent_by: list[Callable[["Run"], list[dict[str, Any]]]] = []  # effects of a run: {name, action, title, unclear}
 undoing_of: list[Callable[["Run"], dict[str, Any] | None]] = []  # what a run's page shows of it; None: nothing
 # who can go on with a letter, which a person runs again, in his own way
@@ -62,7 +75,7 @@ spare_rows: dict[str, Callable[[datetime], "Iterator[QuerySet[Any]]"]] = {}  # w
 
 
 class DuplicateHandler(Exception):
-    """Two functions claim one handler name."""
+    """Two functions claim one name."""
 
 
 def handler(
@@ -81,6 +94,24 @@ def handler(
         return function
 
     return register
+
+
+def middleware(*, order: int = 50) -> Callable[[Function], Function]:
+    """Let the function below see every event from outside before triggers are asked; raises DuplicateHandler."""
+
+    def register(function: Function) -> Function:
+        name, place = function.__name__, f"{function.__module__}.{function.__qualname__}"
+        if name in MIDDLEWARE and MIDDLEWARE[name].place != place:
+            raise DuplicateHandler(f"middleware {name!r} is registered by {MIDDLEWARE[name].place} already")
+        doc = (function.__doc__ or "").strip()
+        MIDDLEWARE[name] = Middleware(name=name, function=function, order=order, doc=doc, place=place)
+        return function
+
+    return register
+
+
+def in_order() -> list[Middleware]:
+    return sorted(MIDDLEWARE.values(), key=lambda one: (one.order, one.name))
 
 
 def load_user_handlers() -> None:

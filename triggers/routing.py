@@ -5,12 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from project.lib.json_schema import Validator
 from triggers import registry
-from triggers.envelope import Arrival
+from triggers.envelope import INNER, Arrival
+from triggers.fitting import checker_of, misfit
 from triggers.keys import keys_of
 from triggers.matching import Rule, Verdict, match, reads_of
-from triggers.models import ConfigVersion, Event, Source, Trigger
-from triggers.viewing import DOOR_BYTES, event_view, too_big_for_door
+from triggers.models import ConfigVersion, Event, EventType, Source, Trigger
+from triggers.viewing import DOOR_BYTES, event_view, slug_of, too_big_for_door
 
 KEPT = 10.0  # seconds after which the rows are read again, also when nobody said that they changed
 MAX_HOPS = 8  # an event that was handed on more often starts nothing
@@ -26,6 +28,7 @@ class Table:
     sources: dict[str, Source]
     rules: tuple[Rule, ...]
     read_at: float
+    refusing: dict[str, Validator] = field(default_factory=dict)  # by type: what its data must be
     asked: dict[tuple[str, str], "Asked"] = field(default_factory=dict)
 
     @property
@@ -63,6 +66,7 @@ class Route:
     outcomes: list[dict[str, Any]]
     status: str
     keys: dict[int, dict[str, str]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)  # {type, message, place, handler} of what makes it invalid
 
 
 class Cache:
@@ -98,7 +102,9 @@ def read() -> Table:
     version = ConfigVersion.current()  # read first: a change that comes between is noticed at the write
     sources = {source.slug: source for source in Source.objects.open()}
     rules = tuple(rule_of(trigger) for trigger in Trigger.objects.armed().order_by("priority", "pk"))
-    return Table(version, sources, rules, time.monotonic())
+    types = EventType.objects.filter(mode="refuse").values_list("type", "schema")
+    refusing = {type: checker_of(schema) for type, schema in types}
+    return Table(version, sources, rules, time.monotonic(), refusing)
 
 
 def rule_of(trigger: Trigger) -> Rule:
@@ -118,10 +124,35 @@ def rule_of(trigger: Trigger) -> Rule:
 
 
 def route(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
-    """Ask every rule of the arrival's source and type; large data is left for the worker when `at_door`."""
-    slug = arrival.source if isinstance(arrival, Arrival) else arrival.source_slug
+    """What becomes of the arrival: turned away, or what its rules say; at the door some is left for the worker."""
+    return turned_away(arrival, known, at_door=at_door) or ask(arrival, known, at_door=at_door)
+
+
+def turned_away(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route | None:
+    """Before any rule is asked: suppressed, refused by its type's schema, or left for those who take their time.
+
+    What the schema refuses is stored as it is, and becomes invalid, with its dead letter, when it is matched."""
     if why := suppressed_by(arrival):
         return suppressed(why)
+    if not (known.refusing or registry.MIDDLEWARE) or slug_of(arrival) in INNER:
+        return None
+    check = known.refusing.get(arrival.type)
+    if at_door and check and size_of(arrival) > DOOR_BYTES:
+        return Route([], [], LATER)
+    if check and (fault := misfit(check, arrival)):  # type: ignore[arg-type]
+        return refused(*fault, at_door=at_door)
+    return Route([], [], LATER) if at_door and registry.MIDDLEWARE else None
+
+
+def refused(place: str, words: str, *, at_door: bool) -> Route:
+    why = {"type": "SchemaRefused", "message": f"{place}: {words}", "place": place, "handler": ""}
+    told = {"trigger": "", "outcome": "invalid", "clause": place, "detail": words}
+    return Route([], [] if at_door else [told], LATER if at_door else "invalid", refused=why)
+
+
+def ask(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
+    """Ask every rule of the arrival's source and type; large data is left for the worker when `at_door`."""
+    slug = slug_of(arrival)
     asked = known.rules_for(slug, arrival.type)
     if not asked.looks_inside:
         return sort_out((rule, Verdict("matched")) for rule in asked.rules)

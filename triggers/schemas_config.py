@@ -1,7 +1,7 @@
 """What the API takes and shows of sources, their refusals, triggers and the switch."""
 
 import base64
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ninja import Schema
 from pydantic import Field
@@ -12,6 +12,7 @@ from triggers import overflow
 from triggers.models import Refusal, Source, Trigger, Watch
 from triggers.schemas import Name, Slug, Strict
 from triggers.trying import TRIED, Trial
+from triggers.vitals import vitals_of
 
 
 class SecretIn(Strict):
@@ -37,7 +38,7 @@ class SourceFields(Strict):
     on_overload: Literal["refuse", "accept"] = "refuse"
     dedupe_window: int = Field(7 * 86400, ge=60, le=366 * 86400)
     max_body: int | None = Field(None, ge=1, le=64 * 1024 * 1024)
-    expect_every: int | None = Field(None, ge=60, le=366 * 86400)
+    expect_every: Literal[0] | Annotated[int, Field(ge=60, le=366 * 86400)] | None = None
     actor: str = Field("", max_length=200)
 
 
@@ -77,6 +78,34 @@ class WatchOut(Schema):
         return {name: getattr(row, name) for name in cls.model_fields} if row else None
 
 
+class VitalsOut(Schema):
+    """How it rings: `rhythm` in words, `every` seconds within which it usually rings, and what was turned away."""
+
+    last_at: Moment | None
+    every: float | None
+    rhythm: str
+    next_expected: Moment | None
+    silent_at: Moment | None
+    clock_skew: float | None
+    refused: dict[str, int]
+    repeats: int
+
+    @classmethod
+    def of(cls, source: Source) -> dict[str, Any]:
+        found = vitals_of(source)
+        rhythm = found.rhythm
+        return {
+            "last_at": rhythm.last_at if rhythm else None,
+            "every": rhythm.expects(source.expect_every) if rhythm else source.expect_every,
+            "rhythm": rhythm.words if rhythm else "",
+            "next_expected": found.next_expected,
+            "silent_at": found.silent_at,
+            "clock_skew": found.skew,
+            "refused": found.refused,
+            "repeats": found.repeats,
+        }
+
+
 class SourceOut(Schema):
     slug: str
     name: str
@@ -100,10 +129,12 @@ class SourceOut(Schema):
     fires: int
     misses: int
     health: WatchOut | None = None
+    vitals: "VitalsOut | None" = None  # null in lists, which ask no question for each row
 
     @classmethod
-    def of(cls, source: Source) -> dict[str, Any]:
-        facts = {name: getattr(source, name) for name in set(cls.model_fields) - {"secrets", "health"}}
+    def of(cls, source: Source, *, vitals: bool = False) -> dict[str, Any]:
+        facts = {name: getattr(source, name) for name in set(cls.model_fields) - {"secrets", "health", "vitals"}}
+        facts["vitals"] = VitalsOut.of(source) if vitals else None
         return {**facts, "secrets": source.secret_hints, "health": WatchOut.of(source)}
 
 

@@ -43,6 +43,11 @@ class Member:
     full: TriggerFull | None = None  # why it was not stored
     awaited: bool = True  # whether a run may wait for an event of this type
 
+    @property
+    def told_status(self) -> str:
+        """What its sender hears: one that its type's schema refuses is kept all the same."""
+        return "invalid" if self.route.refused and self.status != "duplicate" else self.status
+
 
 class ConfigChanged(Exception):
     """The batch was matched under another version of the configuration."""

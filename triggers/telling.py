@@ -86,7 +86,7 @@ def tell(fresh: list[Told], repeats: list[Repeat]) -> None:
     """Ring for the runs, wake who waited for one of these events, list the repeats on the first one."""
     try:
         bells.ring([run for told in fresh for run in told.bells][:BELLS])
-        if awaited := [told.seq for told in fresh if told.awaited]:
+        if awaited := [told.seq for told in fresh if told.awaited and not told.later]:
             waking.wake_waits(awaited)
         if large := [told.seq for told in fresh if told.later]:
             match_stored(large)

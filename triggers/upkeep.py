@@ -10,6 +10,7 @@ from project.lib.live import changed
 from triggers.configure import MOST_SECRETS, check_secrets
 from triggers.errors import NotValid
 from triggers.models import Source, Trigger
+from triggers.silence import switched
 from triggers.sources.details import check_secret
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def switch(row: Source | Trigger, *, on: bool, by: "User | None") -> None:
             held.enable(by=by)
         else:
             held.disable(by=by)
+        if isinstance(held, Source):
+            switched(held, by=by)
         changed(topic_of(row), id=row.slug)
 
 
@@ -36,7 +39,10 @@ def archive(row: Source | Trigger, *, by: "User | None") -> None:
     with transaction.atomic():
         held = lock(row)
         if held.archived_at is None:
+            was_on = held.enabled
             held.archive(by=by)
+            if isinstance(held, Source) and was_on:
+                switched(held, by=by, reason="archived")
             changed(topic_of(row), id=row.slug)
 
 

@@ -15,7 +15,7 @@ from project.lib.states import IllegalMove
 from triggers import bells
 from triggers.models import Event, Run, Wait
 
-DEAF = ("invalid", "stopped")  # events of these statuses wake nobody
+DEAF = ("accepted", "invalid", "stopped")  # events of these statuses wake nobody; the first are matched soon
 BATCH = 1000  # waits looked at in one go
 ASKED = 200  # of them in one statement: for many more PostgreSQL reads all runs instead
 EXPIRED = 500  # runs whose time has come in one transaction: the door waits for no longer than that

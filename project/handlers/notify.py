@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 
 from approvals.act import NoConnection, act
+from project.lib.text import span
 from triggers.durable import Durable
 from triggers.models import Event
 from triggers.registry import handler
@@ -43,6 +44,14 @@ def in_words(event: Event) -> tuple[str, str]:
     elif facts and event.type == "nightdesk.approval.unreached":
         title = f"Nobody could be asked: A-{facts.get('action')} {facts.get('kind')}"
         lines = [WHY.get(str(facts.get("why")), ""), f"risk: {facts.get('tier')}"]
+    elif facts and event.type == "nightdesk.source.silent":
+        title = f"Silent: {facts.get('source')} has sent nothing for {span(facts.get('silent_for') or 0)}"
+        lines = [
+            f"it rings {facts['rhythm']}" if facts.get("rhythm") else f"expected every {span(facts['expect_every'])}"
+        ]
+    elif facts and event.type == "nightdesk.source.disabled":
+        title = f"Switched off: {facts.get('source')}"
+        lines = [f"by {facts.get('by') or 'the desk itself'}", str(facts.get("reason") or "")]
     else:
         title, lines = f"Nightdesk: {event.type}", [event.subject, f"from {event.source_slug}"]
     link = f"{settings.BASE_URL}{facts.get('link') or f'/events/{event.pk}'}"

@@ -13,7 +13,7 @@ from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import redrive, registry
-from triggers.models import Audit, DeadLetter, Run
+from triggers.models import Audit, DeadLetter, Event, Run
 from triggers.models.dead_letter import DeadLetterQuerySet
 from triggers.views.steps import SMALL
 
@@ -26,15 +26,15 @@ def dead_letter(request: HttpRequest, pk: int) -> HttpResponse:
     """One letter: the error, where, how often, and what can be done."""
     letter = get_object_or_404(with_run(), pk=pk)
     run = letter.run
-    worked_on = run or letter.event
-    payload = worked_on.data_text if worked_on is not None and can(request.user, "payloads") else ""
+    work = run or letter.event
+    payload = work.data_text if work is not None and can(request.user, "payloads") else ""
     similar = DeadLetter.objects.filter(fingerprint=letter.fingerprint).exclude(pk=letter.pk)
     context = {
         "letter": letter,
         "run": run,
         "error": (run.error if run else None) or letter.error,
         "payload": payload,
-        "worked_on": worked_on,
+        "worked_on": work,
         "history": history_of(letter),
         "similar": similar.count(),
         **choices_of(run),
@@ -77,7 +77,7 @@ def choices_of(run: Run | None) -> dict[str, Any]:
 def edit_letter(request: HttpRequest, pk: int) -> HttpResponse:
     """Its data in an editor. A POST shows what was changed, and changes nothing."""
     letter = get_object_or_404(with_run(), pk=pk)
-    if letter.status != "open" or letter.run is None:
+    if letter.status != "open" or worked_on(letter) is None:
         messages.error(request, f"D-{pk} cannot be run again: it is {letter.status}.")
         return redirect("dead-letter", pk=pk)
     return editor(request, letter)
@@ -85,8 +85,9 @@ def edit_letter(request: HttpRequest, pk: int) -> HttpResponse:
 
 def editor(request: HttpRequest, letter: DeadLetter, *, refusal: str = "") -> HttpResponse:
     """The editor with whatever was typed so far, and where it is no JSON."""
-    assert letter.run is not None
-    before = letter.run.data_text
+    work = worked_on(letter)
+    assert work is not None
+    before = work.data_text
     laid_out = pretty(before)
     draft = request.POST.get("data", laid_out)
     error = ""
@@ -98,11 +99,12 @@ def editor(request: HttpRequest, letter: DeadLetter, *, refusal: str = "") -> Ht
     context = {
         "letter": letter,
         "run": letter.run,
+        "event": letter.event if letter.run is None else letter.run.event,
         "draft": draft,
         "error": error,
         "refusal": refusal,
         "too_big": len(as_bytes(laid_out)) > MOST_EDITED,
-        "gone": letter.run.data_json is None and letter.run.event.pruned_at is not None,
+        "gone": is_gone(work),
         "difference": [] if error else difference(before, draft),
         "from_": request.POST.get("from", "start"),
         "reason": request.POST.get("reason", ""),
@@ -110,6 +112,18 @@ def editor(request: HttpRequest, letter: DeadLetter, *, refusal: str = "") -> Ht
         **choices_of(letter.run),
     }
     return render(request, "triggers/dead_letter_edit.html", context, status=422 if error or refusal else 200)
+
+
+def worked_on(letter: DeadLetter) -> Run | Event | None:
+    """What holds the data that can be edited: its run, or the event that was refused."""
+    return letter.run or (letter.event if letter.kind == "event" else None)
+
+
+def is_gone(work: Run | Event) -> bool:
+    """Whether retention removed the data."""
+    if isinstance(work, Event):
+        return work.pruned_at is not None
+    return work.data_json is None and work.event.pruned_at is not None
 
 
 def edited(text: str, before: str) -> Any:
@@ -143,9 +157,10 @@ def where(refused: strict_json.NotParsable) -> str:
 def redrive_letter(request: HttpRequest, pk: int) -> HttpResponse:
     """Run it again, from the failed step or the start, with the data as it was or as edited."""
     letter = get_object_or_404(with_run(), pk=pk)
-    edits = "data" in request.POST and letter.run is not None and can(request.user, "payloads")
+    work = worked_on(letter)
+    edits = "data" in request.POST and work is not None and can(request.user, "payloads")
     try:
-        data = edited(request.POST["data"], letter.run.data_text) if edits and letter.run else redrive.UNCHANGED
+        data = edited(request.POST["data"], work.data_text) if edits and work else redrive.UNCHANGED
         run = redrive.redrive(
             letter,
             by=who(request),
@@ -162,7 +177,8 @@ def redrive_letter(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, refused.detail)
         return redirect("dead-letter", pk=pk)
     if run is None:
-        messages.success(request, f"E-{letter.event_id} is matched again, by the rules of now.")
+        how = "" if data is redrive.UNCHANGED else " with the edited data"
+        messages.success(request, f"E-{letter.event_id} is matched again{how}, by the rules of now.")
         return redirect("event", seq=letter.event_id)
     with_edits = "" if data is redrive.UNCHANGED else " with the edited data"
     messages.success(request, f"D-{letter.pk} runs again as R-{run.pk}{with_edits}.")

@@ -1,5 +1,6 @@
 """Handlers: the code that is loaded, what each does and wakes for, and the files that could not be loaded."""
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from project.lib.text import made_storable
 from project.people.doors import needs, who
 from triggers import breakers, registry
 from triggers.forms.config import members_of
-from triggers.models import Breaker, Run, Trigger
+from triggers.models import Breaker, Run, Tally, Trigger
 
 LAST = 5  # outcomes shown of each handler
 RUNS = 20  # runs on a handler's own page
@@ -51,9 +52,20 @@ def handlers(request: HttpRequest) -> HttpResponseBase:
         "missing": [row for row in rows if not row.code],
         "broken": [file for _, file in sorted(registry.BROKEN.items())],
         "folder": settings.HANDLERS_DIR,
+        "middleware": middleware_rows(),
         "own": any(Path(settings.HANDLERS_DIR).glob("*.py")),
     }
     return render(request, "triggers/handlers.html", context)
+
+
+def middleware_rows() -> list[dict[str, Any]]:
+    """Every middleware in its order, with what it did so far."""
+    rows = Tally.objects.filter(name="middleware").values_list("labels", "value")
+    counts = {tuple(json.loads(labels)): int(value) for labels, value in rows}
+    return [
+        {"code": one, **{word: counts.get((one.name, word), 0) for word in ("passed", "stopped", "invalid", "slow")}}
+        for one in registry.in_order()
+    ]
 
 
 def lines() -> list[Line]:

@@ -29,11 +29,10 @@ from triggers.forms.source import KINDS, SecretForm, form_for
 from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger, Watch
 from triggers.sources.schedule import preview, zones
 from triggers.views.lists import Filters, as_table, list_page
+from triggers.vitals import REPEATS, last_deliveries, next_expected, vitals_of
 
 NEXT = 5  # slots shown
-LAST_EVENTS = 5
 SHOWN_REFUSALS = 50
-DUPLICATES = ("duplicate", "same_body")
 HOLD = {"day": timedelta(days=1), "week": timedelta(days=7)}
 
 
@@ -44,11 +43,14 @@ def sources(request: HttpRequest) -> HttpResponseBase:
     if filters.as_table:
         return as_table(request, "sources", schemas.SourceOut, Source.objects.kept(), schemas.SourceOut.of)
     newest = Event.objects.filter(source_slug=OuterRef("slug")).order_by("-pk").values("received_at")[:1]
-    rows = list(Source.objects.kept().select_related("watch").annotate(last_at=Subquery(newest)).order_by("slug"))
-    refused = Refusal.objects.filter(source__in=rows).exclude(reason__in=DUPLICATES)
+    rows = list(
+        Source.objects.kept().select_related("watch", "rhythm").annotate(last_at=Subquery(newest)).order_by("slug")
+    )
+    refused = Refusal.objects.filter(source__in=rows).exclude(reason__in=REPEATS)
     counted = dict(refused.values_list("source").annotate(n=Count("pk")).order_by())
     for row in rows:
         row.refused = counted.get(row.pk, 0)  # type: ignore[attr-defined]
+        row.next_at = next_expected(row, getattr(row, "rhythm", None))  # type: ignore[attr-defined]
         row.look = KINDS.get(row.kind, ("inbox", row.kind, ""))  # type: ignore[attr-defined]
     unknown = Refusal.objects.filter(source=None).order_by("-pk")[:10]
     return list_page(request, "triggers/sources.html", filters, {"sources": rows, "unknown": unknown})
@@ -150,13 +152,12 @@ def plan_of(form: SourceForm) -> dict[str, Any] | None:
 def signs_of(source: Source) -> dict[str, Any]:
     """What a source did lately: events, refusals, slots, and who listens to it."""
     refused = source.refusals.defer("body", "credentials")
-    events = Event.objects.without_payload().filter(source_slug=source.slug).order_by("-pk")
     return {
         "address": f"{settings.BASE_URL}{hook_of(source)}",
         "hints": source.secret_hints,
-        "last_events": events[:LAST_EVENTS],
-        "refusals": refused.exclude(reason__in=DUPLICATES).order_by("-pk")[:SHOWN_REFUSALS],
-        "duplicates": refused.filter(reason__in=DUPLICATES).count(),
+        "vitals": vitals_of(source),
+        "deliveries": last_deliveries(source),
+        "refusals": refused.exclude(reason__in=REPEATS).order_by("-pk")[:SHOWN_REFUSALS],
         "listeners": Trigger.objects.kept().filter(source__in=[source.slug, "*"]).order_by("slug"),
         "watch": Watch.objects.filter(source=source).first(),
         "slots": ScheduleFire.objects.filter(source=source).order_by("-fire_at")[:NEXT],
