@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Max
 
-from approvals import current, kinds, policy
+from approvals import current, kinds, policy, restoring
 from approvals.current import Met
 from approvals.doubt import done_before, key_is_used_up, look
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
@@ -37,6 +37,8 @@ def deliver(action_id: int) -> bool:
 
     False when it allows nothing. Never raises for what a far side does."""
     action = Action.objects.get(pk=action_id)
+    if is_due(action, 0, clock.now()) and restoring.may_have_been_sent(action):
+        return restoring.doubt(action_id)
     with logs.about(action=action.pk, run=action.run_id):
         if action.status == Status.UNKNOWN and not action.not_sent_said:
             look(action, send)

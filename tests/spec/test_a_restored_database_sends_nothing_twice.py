@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 
 from approvals.act import act
 from approvals.models import Action, Connection
+from project.lib import clock
 from tests import builders
 from tests.handlers import fresh, work
 from tests.nodding import Order, handling, say, serving, settle
@@ -64,6 +65,38 @@ def test_what_nobody_can_look_for_is_asked_of_a_person(shop_connection, ben) -> 
     action = Action.objects.get()
     assert (action.status, action.not_before, shop.sent) == ("unknown", None, [])
     assert action.error["type"] == "Restored"
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_what_a_run_of_the_backup_asks_for_later_is_looked_for_first(shop_connection, happened, later) -> None:
+    with serving("low", safety="probe") as shop, handling(story):
+        run = builders.run("story")
+        if happened:  # the lost desk went on with it after the backup was made
+            shop.done[f"R-{run.pk}/buy"] = Order(item="tea")
+        call_command("restored")
+        call_command("switch", "--resume")
+        later(seconds=1)
+        work()
+        assert (shop.sent, Action.objects.get().error["type"]) == ([], "Restored")
+        later(minutes=15)
+        settle()
+    assert len(shop.done) == 1
+    assert bool(shop.sent) is not happened
+    assert (Action.objects.get().status, fresh(run).status) == ("delivered", "succeeded")
+
+
+def test_a_run_that_comes_after_the_restore_has_no_number_of_a_lost_one_and_sends_at_once(
+    shop_connection, later
+) -> None:
+    with serving("low", safety="probe") as shop, handling(story):
+        last = builders.run("other", status="cancelled", finished_at=clock.now())
+        call_command("restored")
+        call_command("switch", "--resume")
+        later(seconds=1)
+        run = builders.run("story")
+        work()
+    assert run.pk > last.pk + 1_000_000
+    assert shop.sent == [f"R-{run.pk}/buy"]
 
 
 def test_called_again_it_doubts_nothing_twice(shop_connection, ben) -> None:
