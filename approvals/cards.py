@@ -287,8 +287,9 @@ class Card:
 
     @cached_property
     def evidence(self) -> list[Evidence]:
-        """Against first: what speaks against it must be read before the rest."""
-        return in_order(self.action.evidence)
+        """Against first: what speaks against it must be read before the rest. It quotes what the arguments do, and is
+        for the same people."""
+        return in_order(self.action.evidence) if self.may_read else []
 
     @property
     def score(self) -> dict[str, int]:

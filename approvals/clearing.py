@@ -9,7 +9,7 @@ from approvals import current, policy
 from approvals.current import Met
 from approvals.decide import no_proof, ring_on_commit
 from approvals.errors import AlreadyDecided, CannotSendAgain, NotValid
-from approvals.models import Action
+from approvals.models import Action, Review
 from approvals.models.action import Status
 from approvals.refusals import check_may_settle, check_note, how_it_ended
 from approvals.rules import Ruling
@@ -45,6 +45,7 @@ def settle_unknown(
         Audit.write(f"say {status}", held, by=by, note=note)
         if status == "delivered":
             settle(held, "deliver", now, by=by, ended_by=by, result_json=told(note, by))
+            Review.objects.draw(held, now)
         elif status == "failed":
             error = {"type": "GivenUp", "message": note or "a person gave it up; whether it happened is not known"}
             settle(held, "fail", now, by=by, ended_by=by, keeps_key=True, error=error)

@@ -7,10 +7,11 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from approvals import decide, policy, propose, reach
 from approvals.errors import (
@@ -37,6 +38,7 @@ from project.people.models import ApiToken
 from triggers.errors import Permanent
 
 MOST_WAITING = 20  # actions of one token that wait for people
+WITHDRAWN_FOR = timedelta(hours=1)
 LOOK_AGAIN = 10  # seconds after which a target that could not be looked at may be looked at again
 ROOM_LATER = 60  # seconds after which a token that has too many waiting may ask again
 
@@ -96,7 +98,7 @@ def ask(token: ApiToken, key: str, wanted: Wanted) -> tuple[Action, bool]:
         before = stands_for(token, key, wanted, now)
         if before is not None:
             return before, False
-        check_room(token)
+        check_room(token, now)
         if ruling.tier is Tier.LOW and propose.is_spent(mine(token), wish):
             raise PolicyMoved  # another request of this token was faster: this one is judged again
         refuse_nagging(token, wish, now)
@@ -152,8 +154,10 @@ def hold(token: ApiToken, key: str) -> None:
         raise NotSignedIn
 
 
-def check_room(token: ApiToken) -> None:
-    if mine(token).awaiting().count() >= MOST_WAITING:
+def check_room(token: ApiToken, now: datetime) -> None:
+    """What it withdrew within the hour counts too: people were told of it, and asking anew tells them again."""
+    withdrawn = Q(status=Status.CANCELLED, settled_at__gt=now - WITHDRAWN_FOR)
+    if mine(token).filter(Q(status=Status.AWAITING) | withdrawn).count() >= MOST_WAITING:
         raise TooManyWaiting(most=MOST_WAITING, retry_after=ROOM_LATER)
 
 

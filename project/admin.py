@@ -23,7 +23,10 @@ from project.people.roles import ADMIN, LastAdmin, can, check_admin_stays
 from triggers.models import Audit
 
 # Never shown in a window: secrets, and what foreigners wrote (their own pages draw it safely).
-SECRETS = ("sealed_secrets", "credentials", "hash", "session_data")
+SECRETS = (
+    *("sealed_secrets", "sealed_arguments", "sealed_url", "sealed_wish", "sealed_key"),
+    *("credentials", "hash", "code", "session_data"),
+)
 FOREIGN = (
     "raw",
     "data_json",
@@ -36,6 +39,11 @@ FOREIGN = (
     "whole",
     "text",
     "input_text",
+    "evidence",
+    "state_json",
+    "answer_json",
+    "before",
+    "after",
 )
 HIDDEN = frozenset((*SECRETS, *FOREIGN, "post_data", "get_data"))
 # What a list shows; a model that is not named here shows its own words.
@@ -54,6 +62,11 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "triggers.switch": ("scope", "name", "paused", "by", "at"),
     "approvals.action": ("id", "kind", "tier", "status", "requested_by", "created_at", "settled_at"),
     "approvals.decision": ("id", "action", "by", "verdict", "revision", "channel", "at"),
+    "approvals.asking": ("id", "action", "revision", "level", "reminders", "asked_at", "closed_at", "outcome"),
+    "approvals.notice": ("id", "asking", "person", "channel", "what", "status", "tries", "due_at", "sent_at"),
+    "approvals.click": ("id", "connection", "identity", "person", "action_id", "outcome", "remote", "at"),
+    "approvals.channel": ("id", "person", "connection", "address", "confirmed_at", "pressed_at", "removed_at"),
+    "approvals.review": ("id", "action", "drawn_at", "verdict", "by", "at"),
     "approvals.attempt": ("id", "action", "number", "outcome", "started_at", "ended_at"),
     "approvals.proposal": ("id", "action", "key"),
     "approvals.callback": ("id", "action", "tries", "due_at", "told_at"),

@@ -8,6 +8,7 @@ from celery import current_app
 from django.conf import settings
 from kombu.exceptions import OperationalError
 
+from approvals.models import Action
 from project import health
 from project.checks import Question
 from project.lib import clock
@@ -16,6 +17,8 @@ from triggers.models import Pulse, Run, Trigger
 
 PATIENCE = 1.0  # seconds the processes have to answer
 LATE_RUN = 60.0  # seconds a due run may wait for a worker
+LATE_START = 60.0  # seconds an approved action may stand open to start
+LATE_RESUME = 30.0  # seconds from the end of a wait until its run goes on
 LONG_ROUND = 15.0  # seconds a round of the desk may take
 FREE = 1024**3  # bytes; below it the disk counts as full
 SHARE = 0.05  # of the disk
@@ -41,6 +44,21 @@ def queue() -> str:
     oldest = Run.objects.due(now).order_by("due_at").values_list("due_at", flat=True).first()
     waited = (now - oldest).total_seconds() if oldest else 0
     return f"The oldest due run has waited for {waited:.0f} s" if waited > LATE_RUN else ""
+
+
+def approved() -> str:
+    """Approved is not done: whatever stands open to start for so long shows that nobody carries anything out."""
+    waited = Action.objects.all().unstarted_for(clock.now()).total_seconds()
+    return f"An approved action could have started {waited:.0f} s ago and has not" if waited > LATE_START else ""
+
+
+def resumed() -> str:
+    """From the end of a wait until its run goes on: runs that were woken and that no worker has taken."""
+    now = clock.now()
+    woken = Run.objects.due(now).filter(started_at__isnull=False).order_by("due_at")
+    oldest = woken.values_list("due_at", flat=True).first()
+    waited = (now - oldest).total_seconds() if oldest else 0
+    return f"A run whose wait has ended has not gone on for {waited:.0f} s" if waited > LATE_RESUME else ""
 
 
 def stages() -> str:
@@ -97,6 +115,8 @@ LIVE = [
     Question("desk.E04", "Do the workers answer?", "manage.py up --processes worker,desk starts them.", workers),
     Question("desk.E09", "Is every watched source listened to?", "manage.py up --processes listen", listening),
     Question("desk.W05", "Do runs start in time?", "Give more --workers, or look what holds them up.", queue),
+    Question("desk.W12", "Does what was approved start?", "Is a process `desk` running, and beat?", approved),
+    Question("desk.W13", "Do runs go on when their wait has ended?", "Give more --workers.", resumed),
     Question("desk.E06", "Is there room on the disk?", "Free some, or lower RETENTION_DAYS.", disk),
     Question(
         "desk.W07", "Can every handler file be read?", "Mend the file; /handlers shows the traceback.", broken_handlers

@@ -38,6 +38,7 @@ COUNTERS = {
     "nightdesk_refused": ("refused", ("source", "reason"), "Deliveries that became no event; no source: unknown."),
     "nightdesk_runs": ("runs", ("handler", "status"), "Runs that ended."),
     "nightdesk_dropped": ("dropped", ("trigger", "strategy"), "Runs that found no place in their trigger's queue."),
+    "nightdesk_skipped": ("skipped", ("trigger",), "Runs that were not started because one was still at work."),
     "nightdesk_middleware": ("middleware", ("middleware", "outcome"), "What each middleware did with events."),
     "nightdesk_actions": ("actions", ("kind", "tier", "status"), "Actions that were settled."),
 }
@@ -107,6 +108,9 @@ def gauges() -> Iterator[Metric]:
     yield gauge(
         "nightdesk_expired_lease_seconds", "How long the oldest lost run has waited to be taken back.", expired()
     )
+    yield gauge(
+        "nightdesk_oldest_approved_seconds", "How long the oldest approved action could have started.", unstarted()
+    )
     doubts = Action.objects.filter(status="unknown").values("pk")[:MOST_LETTERS].count()
     yield gauge("nightdesk_actions_unknown", "Effects of which nobody knows whether they happened.", doubts)
     letters = DeadLetter.objects.open().values("pk")[:MOST_LETTERS].count()
@@ -159,6 +163,11 @@ def oldest_due() -> float:
         due.filter(priority=one).order_by("due_at").values_list("due_at", flat=True).first() for one in PRIORITIES
     )
     return max((now - first for first in firsts if first), default=timedelta(0)).total_seconds()
+
+
+def unstarted() -> float:
+    """Approved and past its take-back window, held back by no switch, freeze or change window, and not begun."""
+    return Action.objects.all().unstarted_for(clock.now()).total_seconds()
 
 
 def expired() -> float:

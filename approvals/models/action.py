@@ -1,7 +1,7 @@
 """One intended side effect: outbox, approval and idempotency key are this one row."""
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.conf import settings
@@ -65,6 +65,11 @@ class ActionQuerySet(models.QuerySet["Action"]):
     def due(self, now: datetime) -> "ActionQuerySet":
         """Approved and past the take-back window or the pause between tries, and nothing holds it back."""
         return self.open_to_start().filter(status=Status.APPROVED, not_before__lte=now, execute_by__gt=now)
+
+    def unstarted_for(self, now: datetime) -> timedelta:
+        """How long the oldest of what is due has been due."""
+        first = self.due(now).order_by("not_before").values_list("not_before", flat=True).first()
+        return now - first if first else timedelta(0)
 
     def to_look_at(self, now: datetime) -> "ActionQuerySet":
         """Unknown, and the desk itself can still find out."""

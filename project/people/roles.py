@@ -35,21 +35,27 @@ def check_admin_stays(*, without: "User") -> None:
 
 def roles_of(user: "User | AnonymousUser") -> frozenset[str]:
     """The roles a signed-in, active person holds now; asked once per user object."""
+    return groups_of(user) & frozenset(ROLES)
+
+
+def groups_of(user: "User | AnonymousUser") -> frozenset[str]:
+    """Roles and teams."""
     if not user.is_authenticated or not user.is_active:
         return frozenset()
-    if not hasattr(user, "_roles"):
-        names = user.groups.filter(name__in=ROLES).values_list("name", flat=True)
-        user._roles = frozenset(names)  # type: ignore[attr-defined]
-    roles: frozenset[str] = user._roles  # type: ignore[attr-defined]
-    return roles
+    if not hasattr(user, "_groups"):
+        user._groups = frozenset(user.groups.values_list("name", flat=True))  # type: ignore[attr-defined]
+    groups: frozenset[str] = user._groups  # type: ignore[attr-defined]
+    return groups
 
 
 def can(user: "User | AnonymousUser", ability: str) -> bool:
-    """Whether `user` may `view`, see `payloads`, `operate`, `decide` or `configure`."""
-    return bool(ABILITIES[ability] & roles_of(user))
+    """Whether `user` may `view`, see `payloads`, `operate`, `decide` or `configure`.
+
+    Who is in a team may view: rules name teams to decide, and who is asked must be able to open it."""
+    return bool(groups_of(user)) if ability == "view" else bool(ABILITIES[ability] & roles_of(user))
 
 
 def grant(user: "User", *roles: str) -> None:
     """Put `user` into the named roles."""
     user.groups.add(*(Group.objects.get_or_create(name=role)[0] for role in roles))
-    user.__dict__.pop("_roles", None)
+    user.__dict__.pop("_groups", None)

@@ -107,6 +107,7 @@ def test_who_comes_after_the_end_reads_by_how_much(asked, ben_reads, later):
 
 
 def test_a_page_that_shows_an_older_revision_decides_nothing(asked, ben_reads):
+    """AP-07: a yes belongs to the revision it was said to."""
     answer = say(ben_reads, asked, revision=asked.revision + 1)
     assert answer.status_code == 412
     assert "The request changed while you read it. Read it again before you decide." in text_of(answer)
@@ -289,6 +290,15 @@ def test_what_speaks_against_it_is_read_first(asked, ben):
     card = card_of(asked, ben, clock.now())
     assert [item.text for item in card.evidence] == ["against", "perhaps", "for"]
     assert card.score == {"good": 1, "bad": 1, "open": 1}
+
+
+def test_evidence_is_for_who_may_read_the_arguments_on_the_page_as_in_the_api(ann, eve, sign_in):
+    """It quotes what the program worked on; a viewer reads that something is asked, and by whom."""
+    roles.grant(eve, roles.VIEWER)
+    action = builders.action(by=ann, evidence=[{"text": "IBAN DE02", "for": False}])
+    browser = sign_in(eve)
+    assert "IBAN DE02" not in browser.get(f"/actions/{action.pk}").content.decode()
+    assert browser.get(f"/api/v1/actions/{action.pk}").json()["evidence"] is None
 
 
 def test_links_of_the_evidence_lead_only_to_the_web(asked, ben_reads):

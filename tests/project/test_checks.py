@@ -1,5 +1,6 @@
 """The self-check: every question by its name, said before production and on a page, never answered by a guess."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.test import Client
 
+from approvals import freezing
+from approvals.models import Action
 from project import checks, checks_live, health
 from project.lib import clock, mounts
 from project.people import roles
@@ -141,6 +144,19 @@ def test_the_tick_the_queue_and_missing_handlers_are_asked_of_the_rows(later):
     assert answer("desk.E03").startswith("tick is 9")
     assert answer("desk.W05").startswith("The oldest due run has waited for 9")
     assert answer("desk.W08") == "lost wants no-such-handler"
+
+
+def test_what_is_approved_and_not_started_and_what_woke_and_did_not_go_on_is_named(later):
+    now = clock.now()
+    action = builders.action(status="approved", not_before=now, execute_by=now + timedelta(hours=9))
+    builders.run(started_at=now, status="queued")
+    assert (checks_live.approved(), checks_live.resumed()) == ("", "")
+    later(seconds=90)
+    assert "could have started 90 s ago" in checks_live.approved()
+    assert "has not gone on for 90 s" in checks_live.resumed()
+    freezing.freeze("Night", clock.now(), clock.now() + timedelta(hours=2), by=None)
+    Action.objects.filter(pk=action.pk).update(not_before=clock.now() + timedelta(hours=2))  # as the desk then does
+    assert checks_live.approved() == ""
 
 
 def test_a_source_nobody_listens_to_is_named_and_shows_in_the_figures(later):

@@ -42,6 +42,13 @@ def test_the_share_is_of_everything_that_was_asked_for(run):
     assert (each.asked, each.alone, each.share) == (4, 3, 0.75)
 
 
+def test_what_a_rule_denied_asked_nobody_and_is_not_counted(run):
+    done(run, "low", kind="github.comment")
+    done(run, "medium", kind="github.comment", status="rejected", reason_code="policy_denied", decided_at=None)
+    (each,) = counted().values()
+    assert (each.asked, each.share) == (1, 1.0)
+
+
 def test_each_kind_and_handler_is_counted_for_itself(run):
     done(run, "low", kind="github.comment")
     done(run, "medium", kind="github.create_pr", waited=10)

@@ -35,6 +35,22 @@ def page_of(group: Group) -> str:
     return f"{TEAMS}/{group.pk}"
 
 
+def test_who_is_in_a_team_without_a_role_opens_and_decides_what_he_is_asked(ann: User, eve: User, sign_in: Any) -> None:
+    action = builders.action(by=ann)
+    assert sign_in(eve).get(f"/actions/{action.pk}").status_code == 403
+    team("treasury", eve)
+    rule("money", PULLS, "require", reviewers=["treasury"])
+    action = builders.action(by=ann, groups=[{"reviewers": ["treasury"], "quorum": 1}])
+    browser = sign_in(eve)
+    for path in ("/approvals", f"/actions/{action.pk}", "/settings/notifications"):
+        assert browser.get(path).status_code == 200
+    assert browser.get("/admin/").status_code == 403
+    seen = {"verdict": "approve", "digest": action.digest, "revision": 1}
+    assert browser.post(f"/actions/{action.pk}/decisions", seen).status_code == 302
+    said = action.decisions.get()
+    assert (said.by, said.remote, now_of(action).status) == (eve, "127.0.0.1", "approved")
+
+
 def test_an_admin_makes_a_team_and_puts_people_in(desk: Client, owner: User, ben: User) -> None:
     made = desk.post(TEAMS, {"name": "finance"})
     group = Group.objects.get(name="finance")

@@ -126,6 +126,18 @@ def test_beyond_the_hourly_budget_of_its_token_also_low_waits_for_a_person(monke
         assert ask(agent("other"), "k").json()["tier"] == "low"
 
 
+def test_withdrawing_and_asking_anew_has_an_end(robot: Client, later: Any) -> None:
+    """People are told of each; who withdraws what he asked makes no room with it for an hour."""
+    for number in range(outside.MOST_WAITING):
+        action = ask(robot, f"k{number}", arguments={"cups": number}).json()
+        assert (
+            robot.post(f"{API}/actions/{action['id']}/cancel", {}, content_type="application/json").status_code == 200
+        )
+    assert refusal(ask(robot, "one-more")) == (429, "too_many_waiting")
+    later(hours=1.1)
+    assert ask(robot, "one-more").status_code == 201
+
+
 def test_so_many_wait_for_people_and_no_more(robot: Client, ben: User) -> None:
     answers = [ask(robot, f"k{n}", arguments={"cups": n}) for n in range(outside.MOST_WAITING + 1)]
     assert [answer.status_code for answer in answers[:-1]] == [201] * outside.MOST_WAITING

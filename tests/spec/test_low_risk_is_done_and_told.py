@@ -2,7 +2,7 @@
 
 import pytest
 
-from approvals import channels, mornings, outcomes, reviewing
+from approvals import channels, clearing, mornings, outcomes, reviewing
 from approvals.act import act
 from approvals.errors import AlreadyDecided, NotReviewer, ReasonRequired, SelfApproval
 from approvals.models import Action, Compensation, Morning, Review
@@ -175,6 +175,13 @@ class TestTheSample:
         rolled = iter([4.9, 5.1])
         monkeypatch.setattr("approvals.models.review.random.uniform", lambda low, high: next(rolled))
         assert [Review.objects.filter(action=ordered(cups)).exists() for cups in (1, 2)] == [True, False]
+
+    def test_what_a_person_says_has_happened_is_drawn_like_what_the_far_side_says(self, shop, ann):
+        action = ordered()
+        Review.objects.all().delete()
+        Action.objects.filter(pk=action.pk).update(status="unknown")
+        clearing.settle_unknown(action, by=ann, status="delivered")
+        assert Review.objects.get().action == action
 
     def test_what_people_nodded_at_is_not_drawn(self, shop, ben):
         changed_kind(tier="medium")

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from approvals import mornings, letters
+from approvals import letters, mornings
 from approvals.act import act
 from approvals.done import done
 from approvals.kinds import KINDS
