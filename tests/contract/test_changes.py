@@ -39,6 +39,7 @@ def send(client: Client, method: str, path: str, body: Any = None) -> Any:
 def test_who_read_an_older_version_changes_nothing(
     world: World, admin: Client, path: str, change: dict[str, Any]
 ) -> None:
+    """AD-04: the second of two who change is told, and nothing else is switched by it."""
     first = send(admin, "patch", path, {**change, "version": 1})
     assert (first.status_code, first.json()["version"]) == (200, 2)
     stale = send(admin, "patch", path, {**change, "version": 1})

@@ -119,6 +119,7 @@ def test_high_needs_the_password_again_and_uses_it_up(ann: User, ben: User, sign
 
 
 def test_a_token_decides_medium_and_never_high(ann: User, ben: User, with_token: Any) -> None:
+    """AP-05: whoever asked does not nod, by whichever way he comes."""
     client = with_token(ben, "decide")
     assert say(client, builders.action(by=ann)).status_code == 201
     assert Decision.objects.get().channel == "api", "that no page was open is kept with it"

@@ -24,6 +24,7 @@ def test_no_task_is_renamed_or_added_unseen():
 
 @pytest.mark.parametrize("name", sorted(FROZEN))
 def test_a_task_takes_ids_by_keyword_and_forgives_later_ones(name):
+    """AD-05: old code, old tasks and a new database do not meet unseen."""
     parameters = inspect.signature(ours()[name].run).parameters.values()
     kinds = {parameter.kind for parameter in parameters}
     assert kinds <= {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}

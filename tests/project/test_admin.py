@@ -39,6 +39,7 @@ def test_a_window_opens_and_takes_nothing_in(model, fresh):
 
 
 def test_a_row_can_be_read_but_neither_changed_nor_deleted(fresh):
+    """AD-07: nothing happens by opening an address."""
     run = builders.run()
     assert fresh.get(address(Run, "change", run.pk)).status_code == 200
     assert fresh.post(address(Run, "change", run.pk), {"status": "succeeded"}).status_code == 403

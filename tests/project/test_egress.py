@@ -45,6 +45,7 @@ SPELLINGS = (
 
 @pytest.mark.parametrize("url", SPELLINGS)
 def test_every_spelling_of_a_private_address_is_refused_on_save_and_on_call(url):
+    """SS-01: no spelling of a private address is called."""
     with pytest.raises((Forbidden, Unreachable)):
         check_url(url, allow=())
     with Session(allow=()) as http, pytest.raises((Forbidden, Unreachable, Unsendable)):
@@ -63,6 +64,7 @@ def test_only_web_addresses_without_credentials_are_called(url):
 
 @pytest.mark.parametrize("port", [22, 25, 6379, 5432, 11211])
 def test_ports_of_other_trades_are_refused_unless_named(port):
+    """SS-02: a name that answers otherwise the second time, or a redirect, leads nowhere private."""
     url = f"http://example.com:{port}/"
 
     def public(host, port):
@@ -79,6 +81,7 @@ def test_the_public_internet_is_open(text):
 
 
 def test_every_answer_of_a_name_must_be_allowed():
+    """SS-02: a name that answers otherwise the second time, or a redirect, leads nowhere private."""
     with pytest.raises(Forbidden):
         check_url("http://x.example/", allow=(), resolver=lambda host, port: ["93.184.216.34", "10.0.0.1"])
 
@@ -89,7 +92,7 @@ def test_a_name_that_cannot_be_resolved_is_refused():
 
 
 def test_the_connection_goes_to_the_address_that_was_checked():
-    """A second look-up answers otherwise (DNS rebinding): it is never asked."""
+    """SS-02: A second look-up answers otherwise (DNS rebinding): it is never asked."""
     answers = iter([["127.0.0.1"], ["10.9.9.9"]])
     with Recorder() as far, Session(allow=HERE, resolver=lambda host, port: next(answers)) as http:
         answer = http.call("GET", f"http://rebind.example:{far.port}/x")
@@ -109,6 +112,7 @@ def test_a_redirect_is_not_followed_unless_asked():
 
 @pytest.mark.parametrize("there", ["http://169.254.169.254/latest/meta-data/", "file:///etc/passwd", "http://[::1]/"])
 def test_every_hop_of_a_redirect_is_checked(there):
+    """SS-02: a name that answers otherwise the second time, or a redirect, leads nowhere private."""
     with Recorder() as far, Session(allow=HERE) as http:
         far.next((302, {"location": there}, {}))
         with pytest.raises((Forbidden, NoAnswer)):
@@ -117,6 +121,7 @@ def test_every_hop_of_a_redirect_is_checked(there):
 
 
 def test_proxies_of_the_environment_are_ignored(monkeypatch):
+    """SS-02: a name that answers otherwise the second time, or a redirect, leads nowhere private."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
     with Recorder() as far, Session(allow=HERE) as http:

@@ -107,6 +107,7 @@ def test_a_bare_start_makes_only_the_owner(shop):
     ids=lambda command: " ".join(command[:5]),
 )
 def test_nothing_starts_on_a_database_older_than_the_code(older, command):
+    """AD-05: old code, old tasks and a new database do not meet unseen."""
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=older.env, capture_output=True, text=True, timeout=60, check=False
     )

@@ -81,6 +81,7 @@ def test_an_account_that_was_removed_decides_nothing(chat, asked):
 
 
 def test_who_may_not_decide_may_not_in_a_chat_either(chat, asked, ann, ben):
+    """AP-05: whoever asked does not nod, by whichever way he comes."""
     reach(ann, "slack", "U1")
     press(value_of(asked), by="U1")
     assert (now_of(asked).status, outcome()) == ("awaiting", "self_approval")
@@ -214,6 +215,7 @@ def test_the_button_that_only_opens_decides_nothing(chat, asked):
 
 
 def test_no_link_of_a_message_decides_whoever_follows_it(chat, asked, ben, sign_in):
+    """AP-02: a preview of a chat follows every link and decides nothing."""
     link = next(
         each["url"]
         for block in chat.to("U2")[0]["blocks"]

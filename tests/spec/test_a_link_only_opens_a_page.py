@@ -32,6 +32,7 @@ ROBOTS = {
     "a mail scanner": {"user-agent": "Mozilla/5.0 (Windows NT 10.0; Win64; x64) Safelinks"},
     "a chat preview": {"user-agent": "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"},
     "a social preview": {"user-agent": "facebookexternalhit/1.1"},
+    "another chat's preview": {"user-agent": "TelegramBot (like TwitterBot)"},
     "a browser that fetches ahead": {"purpose": "prefetch", "sec-purpose": "prefetch;prerender"},
     "nobody in particular": {"user-agent": ""},
 }
@@ -66,6 +67,7 @@ def test_no_link_of_the_desk_decides_whoever_follows_it(asked):
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_no_link_of_the_action_decides_twenty_times_over(robot, asked):
+    """AP-02: a preview of a chat follows every link and decides nothing."""
     before = everything()
     own = [path for path in links(asked) if f"/actions/{asked.pk}" in path]
     assert len(own) > 8

@@ -111,6 +111,7 @@ def test_only_who_may_decide_may_edit(asked, ann, eve, ben):
 
 
 def test_votes_for_the_text_before_do_not_count_for_the_new_one(asked, ben, owner):
+    """AP-07: a yes belongs to the revision it was said to."""
     Action.objects.update(needed=2)
     say(asked, owner)
     said = say(asked, ben, arguments=LESS)

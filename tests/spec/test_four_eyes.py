@@ -18,6 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_the_one_who_asked_cannot_approve(ann, ben):
+    """AP-05: whoever asked does not nod, by whichever way he comes."""
     action = builders.action(by=ann)
     with pytest.raises(SelfApproval):
         say(action, ann)
@@ -35,6 +36,7 @@ def test_a_stranger_cannot_decide(ann, eve):
 
 
 def test_a_superuser_is_no_reviewer_by_that(ann):
+    """AP-05: whoever asked does not nod, by whichever way he comes."""
     root = User.objects.create_superuser("root", password="x")
     with pytest.raises(NotReviewer):
         say(builders.action(by=ann), root)
@@ -56,7 +58,7 @@ def test_who_was_switched_off_cannot_decide(ann, ben):
 
 
 def test_no_program_nods_to_what_another_program_of_the_same_person_rang_for(owner):
-    """One token rings, another one says yes: together they would be nobody's nod at all."""
+    """AP-05: one token rings, another one says yes: together they would be nobody's nod at all."""
     rung = builders.run(event=builders.event(requester=owner))
     action = builders.action(run=rung, requester_chain=requesters.chain(rung, four_eyes=False))
     with pytest.raises(SelfApproval, match="in the browser"):
@@ -85,6 +87,7 @@ class TestHigh:
         assert say(action, ben, stepped_up=True, reason="seen the invoice").status == "approved"
 
     def test_is_not_for_the_requester_nor_for_whoever_rang_or_ran_it_again(self, ann, ben, owner):
+        """AP-05: whoever asked does not nod, by whichever way he comes."""
         run = builders.run(event=builders.event(requester=ann), requester=ben)
         action = builders.action(tier="high", run=run, requester_chain=requesters.chain(run, four_eyes=True))
         for somebody in (ann, ben):

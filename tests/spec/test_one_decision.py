@@ -106,6 +106,7 @@ class TestRevisions:
         assert refusal.value.facts == {"digest": action.digest, "revision": 1}
 
     def test_a_yes_from_before_a_take_back_does_not_count_again(self, action, ben, owner):
+        """AP-07: a yes belongs to the revision it was said to."""
         say(action, ben)
         decide.take_back(action, by=ben)
         for person in (ben, owner):  # the proxy's retry, and another reviewer's old tab: same digest, old revision

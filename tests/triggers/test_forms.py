@@ -122,6 +122,7 @@ def test_a_stale_form_changes_nothing_and_keeps_what_was_typed(admin):
 
 
 def test_saving_never_turns_a_trigger_on_or_off(admin):
+    """AD-04: the second of two who change is told, and nothing else is switched by it."""
     builders.source("github")
     row = builders.trigger(slug="triage", enabled=False)
     admin.post(reverse("trigger-edit", args=["triage"]), typed(version="1"))
