@@ -18,8 +18,8 @@ from project.lib.crypto import Unreadable
 from project.processes import PLAN
 from project.sample_bodies import SAMPLES, Sample
 from triggers.models import Event, Source, Watch
+from triggers.sources.details import scheme_of
 from triggers.sources.signed_text import key_bytes, signed_bytes
-from triggers.sources.webhook import scheme_of
 
 __all__ = ["SAMPLES", "NotSent", "Sent", "send"]
 

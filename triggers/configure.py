@@ -20,7 +20,7 @@ from triggers.models import Audit, ConfigVersion, Source, Trigger
 from triggers.silence import switched
 from triggers.sources.custom import parse_custom
 from triggers.sources.database import checked_table
-from triggers.sources.details import check_secret, checked_details
+from triggers.sources.details import check_secret, checked_details, refuse_short_memory
 from triggers.sources.file import checked_watch
 from triggers.sources.mail import checked_mailbox
 from triggers.sources.schedule import parse_schedule
@@ -39,6 +39,7 @@ CHECKED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {  # the con
 NAME_THEIR_TYPES = ("cloudevents", "redis_stream", "kafka")  # what comes may be CloudEvents, with types of their own
 OWN_ADDRESSES = ("new",)  # the address of the empty form: a row of that name would hide its own page
 PUBLISHED = "published"  # the source of what actions publish: events from elsewhere do not come under its name
+WEEK = 7 * 86400  # seconds a repeat is known where nobody said how long
 MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
 SHORTEST_SECRET = 8  # characters
 ONE_AT_A_TIME = {"limit": 1, "when_busy": "skip", "waiting_counts": True}
@@ -120,8 +121,13 @@ def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
     provider = fields.get("provider") or ""
     if kind in Source.DOORS and kind != "cloudevents":
         fields["config"] = checked_scheme(provider, fields.get("config") or {})
+        if fields.get("dedupe_window") is None and "dedupe_window" in catalogue().get(provider, {}):
+            fields["dedupe_window"] = catalogue()[provider]["dedupe_window"]
+        refuse_short_memory(provider, fields.get("dedupe_window") or WEEK)
         for secret in fields.get("secrets") or []:
             check_secret(provider, secret["value"], field="secrets")
+    if fields.get("dedupe_window") is None:
+        fields["dedupe_window"] = WEEK
     fields.setdefault("name", slug)
     fields["types"] = [
         named("types", compile_pattern, text) for text in fields.get("types") or default_types(fields, slug)
@@ -170,7 +176,6 @@ def make_trigger(*, by: "User | None", slug: str, new_source: dict[str, Any] | N
         save_made(made, by=by)
         trigger = Trigger(slug=slug, owner=by, changed_by=by, **fields)
         insert_named(trigger)
-        trigger.note_version(by=by)
         ConfigVersion.bump()
         Audit.write("create", trigger, by=by)
         changed("triggers", id=slug)

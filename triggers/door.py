@@ -22,6 +22,7 @@ from triggers.models import Source
 from triggers.models.source import hint_of
 from triggers.routing import Table
 from triggers.sources import webhook
+from triggers.sources.details import scheme_of
 from triggers.sources.forged import Forged
 from triggers.sources.places import headers_in
 from triggers.sources.proof import asks_elsewhere, most_of, prove
@@ -340,7 +341,7 @@ def connected(source_id: int, visit: str) -> None:
 
 
 def greets_by_get(source: Source) -> bool:
-    return "greets_by_get" in webhook.scheme_of(source)
+    return "greets_by_get" in scheme_of(source)
 
 
 def replied(reply: Reply, *, greets: int = 0) -> Answer:

@@ -11,6 +11,7 @@ from project.lib.schema import Moment
 from triggers import overflow
 from triggers.models import Refusal, Source, Trigger, Watch
 from triggers.schemas import Name, Slug, Strict
+from triggers.sources.details import warning_of
 from triggers.trying import TRIED, Trial
 from triggers.vitals import vitals_of
 
@@ -36,7 +37,7 @@ class SourceFields(Strict):
     idempotency_key: str = ""
     rate_limit: RateLimit | None = RateLimit(limit=600, period=60)
     on_overload: Literal["refuse", "accept"] = "refuse"
-    dedupe_window: int = Field(7 * 86400, ge=60, le=366 * 86400)
+    dedupe_window: int | None = Field(None, ge=60, le=366 * 86400)  # null: what the provider's retries ask for
     max_body: int | None = Field(None, ge=1, le=64 * 1024 * 1024)
     expect_every: Literal[0] | Annotated[int, Field(ge=60, le=366 * 86400)] | None = None
     actor: str = Field("", max_length=200)
@@ -122,6 +123,7 @@ class SourceOut(Schema):
     max_body: int | None
     expect_every: int | None
     actor: str
+    warning: str
     version: int
     created_at: Moment
     connected_at: Moment | None
@@ -133,9 +135,10 @@ class SourceOut(Schema):
 
     @classmethod
     def of(cls, source: Source, *, vitals: bool = False) -> dict[str, Any]:
-        facts = {name: getattr(source, name) for name in set(cls.model_fields) - {"secrets", "health", "vitals"}}
-        facts["vitals"] = VitalsOut.of(source) if vitals else None
-        return {**facts, "secrets": source.secret_hints, "health": WatchOut.of(source)}
+        made = {"secrets", "health", "vitals", "warning"}
+        facts = {name: getattr(source, name) for name in set(cls.model_fields) - made}
+        facts |= {"secrets": source.secret_hints, "warning": warning_of(source)}
+        return {**facts, "health": WatchOut.of(source), "vitals": VitalsOut.of(source) if vitals else None}
 
 
 class TriedOut(Schema):
@@ -254,15 +257,11 @@ class TriggerOut(Schema):
 
 class TrialIn(Strict):
     """`event`: the number of a stored one, or a CloudEvents object that did not happen. Without it the newest events
-    of the trigger's source, received `since` then. `sample` is the name of a made-up delivery; `estimate` asks how
-    often it would have run in the last 30 days."""
+    of the trigger's source, received `since` then."""
 
     event: Number | dict[str, Any] | None = None
-    sample: str = ""
     since: Instant | None = None
-    after: int | None = Field(None, ge=0)  # a number: what came since then, also while the trigger is off
     limit: int = Field(TRIED, ge=1, le=200)
-    estimate: bool = False
 
 
 class TrialOut(Schema):
@@ -285,21 +284,9 @@ class TrialOut(Schema):
         }
 
 
-class EstimateOut(Schema):
-    """Of `looked` events since then it would have run `matched`; `approvals` by what its runs asked so far."""
-
-    looked: int
-    matched: int
-    unclear: int
-    since: Moment | None
-    approvals: int | None
-    is_cut: bool
-
-
 class TrialsOut(Schema):
     matched: int
     events: list[TrialOut]
-    estimate: EstimateOut | None = None
 
 
 # --- switch ---

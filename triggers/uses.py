@@ -1,6 +1,8 @@
-"""When each secret of a source last fitted: gathered in this process, written at most once a minute for each."""
+"""When each secret of a source last fitted and how often: gathered in this process, written at most once a minute."""
 
+from collections import Counter
 from datetime import UTC, datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -10,21 +12,28 @@ EVERY = 60.0  # seconds between two writes about one secret
 
 written: dict[tuple[int, str], float] = {}  # (source, hint) -> Unix time that was last written
 fresh: dict[tuple[int, str], float] = {}
+counted: Counter[tuple[int, str]] = Counter()  # deliveries since the last write
 
 
 def note(source_id: int, hint: str, now: float) -> None:
     """This secret fitted at Unix time `now`."""
+    counted[source_id, hint] += 1
     if now - written.get((source_id, hint), 0.0) >= EVERY:
         fresh[source_id, hint] = now
 
 
 def flush() -> None:
-    """Write what is new into the rows; pages and the API show it as `used`."""
+    """Write what is new into the rows; pages and the API show it as `used` and `count`."""
     while fresh:
         (source_id, hint), moment = fresh.popitem()
         written[source_id, hint] = moment
         with transaction.atomic():
             source = Source.objects.select_for_update(no_key=True).filter(pk=source_id).first()
             if source is not None:
-                used = {**source.secret_usage, hint: datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")}
+                used = source.secret_usage | {hint: usage(source, hint, moment, counted.pop((source_id, hint), 0))}
                 Source.objects.filter(pk=source_id).update(secret_usage=used)
+
+
+def usage(source: Source, hint: str, moment: float, more: int) -> dict[str, Any]:
+    at = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+    return {"at": at, "count": source.used(hint)["count"] + more}

@@ -20,6 +20,7 @@ from triggers.ingest import ingest
 from triggers.matching import compile_filter
 from triggers.models import Event, Refusal, Run, Seen, Source
 from triggers.sources import proof, webhook
+from triggers.sources.details import scheme_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "test-secret"
@@ -57,7 +58,7 @@ def test_every_kind_of_hmac_source_checks_the_received_bytes(provider: str) -> N
     """WH-01, through the other sources."""
     source = builders.source(provider, provider=provider, secrets=(SECRET,))
     body = b'{"text":"esc \\u001B[0m"}'
-    where = webhook.scheme_of(source)["signature"]
+    where = scheme_of(source)["signature"]
     for text, status in ((json.dumps(json.loads(body)).encode(), 401), (body, 202)):
         mac = hmac.new(SECRET.encode(), text, hashlib.sha256)
         encoded = base64_of(mac.digest()) if where["encoding"] == "base64" else mac.hexdigest()

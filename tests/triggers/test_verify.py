@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from triggers.sources.details import covers_body
 from triggers.sources.places import QUERY, asked
 from triggers.sources.verify import Forged, catalogue, verify
-from triggers.sources.webhook import covers_body
 
 SIGNATURES = Path(__file__).parents[1] / "data" / "signatures"
 ALL: list[dict[str, Any]] = json.loads((SIGNATURES / "vectors.json").read_text())["vectors"]

@@ -35,6 +35,7 @@ class DoorForm(SourceForm):
     """A source with an address: webhook or cloudevents."""
 
     places = {"rate_limit": "per_minute", "prefix": "before"}
+    details = ("url", "receiver", "reply", "certificate")
 
     provider = forms.ChoiceField(label="Who signs", choices=providers)
     types = LinesField(
@@ -50,6 +51,34 @@ class DoorForm(SourceForm):
     )
     max_body = forms.IntegerField(
         label="Largest body", required=False, min_value=1, max_value=64 * 1024 * 1024, help_text="Bytes."
+    )
+
+    url = forms.CharField(
+        label="Our address, as the sender has it",
+        required=False,
+        max_length=2000,
+        help_text="Twilio and Square sign it. Empty: this desk's own address of the source.",
+        widget=TYPED,
+    )
+    receiver = forms.CharField(
+        label="For whom messages are encrypted",
+        required=False,
+        max_length=200,
+        help_text="WeCom: the CorpID. DingTalk: the CorpID or AppKey. Empty for WeCom's smart robots.",
+        widget=TYPED,
+    )
+    reply = forms.CharField(
+        label="What whoever writes is answered at once",
+        required=False,
+        max_length=600,
+        help_text="WeCom shows it in the chat. Empty: nothing.",
+    )
+    certificate = forms.CharField(
+        label="The only certificate that counts",
+        required=False,
+        max_length=20_000,
+        help_text="In PEM, for a desk that reaches nothing outside. Empty: Amazon's, fetched from Amazon's own hosts.",
+        widget=forms.Textarea(attrs={"rows": 3}),
     )
 
     header = forms.CharField(label="Header with the signature", required=False, max_length=100, widget=TYPED)
@@ -93,8 +122,9 @@ class DoorForm(SourceForm):
     def __init__(self, data: Any = None, *, source: Source | None = None, kind: str = "") -> None:
         super().__init__(data, source=source, kind=kind)
         self.fields["max_body"].help_text = f"Bytes. Empty: {', '.join(self.caps())}."
-        if self.kind == "cloudevents":
-            for name in ("provider", *SCHEME.values()):
+        if self.kind != "webhook":  # a chat is its own provider, CloudEvents know none
+            said = catalogue()[self.kind].get("says", [])
+            for name in {"provider", *SCHEME.values(), *self.details} - set(said):
                 del self.fields[name]
 
     def caps(self) -> list[str]:
@@ -106,6 +136,10 @@ class DoorForm(SourceForm):
     def is_custom(self) -> bool:
         return bool("provider" in self.fields and self["provider"].value() == "custom")
 
+    def said(self) -> list[forms.BoundField]:
+        """The fields that some providers read."""
+        return [self[name] for name in self.details if name in self.fields]
+
     def new(self) -> dict[str, Any]:
         return {"provider": "github", "per_minute": 600, "template": "{body}"}
 
@@ -115,6 +149,7 @@ class DoorForm(SourceForm):
         return {
             **self.new(),
             **{SCHEME[name]: value for name, value in source.config.items() if name in SCHEME},
+            **{name: value for name, value in source.config.items() if name in self.details},
             "provider": source.provider,
             "types": source.types,
             "per_minute": a_minute,
@@ -126,6 +161,8 @@ class DoorForm(SourceForm):
         limit = {"limit": clean["per_minute"], "period": 60} if clean["per_minute"] else None
         provider = clean.get("provider", "")
         fields = {"provider": provider, "types": clean["types"], "rate_limit": limit, "max_body": clean["max_body"]}
+        said = catalogue().get(provider or self.kind, {}).get("says", [])
+        fields["config"] = {name: clean[name] for name in said if clean.get(name)}
         if provider == "custom":
             fields["config"] = {name: clean[ours] for name, ours in SCHEME.items() if clean[ours] not in ("", None)}
         return super().row_fields() | {name: value for name, value in fields.items() if name != "types" or value}

@@ -43,7 +43,9 @@ class Source(models.Model):
     enabled = models.BooleanField(default=True)
     config = models.JSONField(default=dict, blank=True)
     sealed_secrets = models.TextField(blank=True, default="")  # of [{value, ends_at?}]
-    secret_usage = models.JSONField(default=dict, blank=True)  # hint -> when last used
+    secret_usage = models.JSONField(
+        default=dict, blank=True
+    )  # hint -> {at, count}: when it last fitted, how many deliveries
     types = models.JSONField(default=list, blank=True)  # patterns it may send
     idempotency_key = models.TextField(blank=True, default="")  # CEL; empty: the provider's delivery id
     rate_limit = models.JSONField(null=True, blank=True)  # {limit, period} or none
@@ -102,14 +104,25 @@ class Source(models.Model):
 
     @property
     def secret_hints(self) -> list[dict[str, Any]]:
-        """What people may see of the secrets: `[{hint, ends_at, used}]`, or that they cannot be read."""
+        """What people may see of the secrets: `[{hint, ends_at, used, count}]`, or that they cannot be read."""
         try:
             hints = [(hint_of(item["value"]), item) for item in self.secrets]
         except crypto.Unreadable:
-            return [{"hint": "unreadable", "ends_at": None, "used": None}]
+            return [{"hint": "unreadable", "ends_at": None, "used": None, "count": 0}]
         return [
-            {"hint": hint, "ends_at": item.get("ends_at"), "used": self.secret_usage.get(hint)} for hint, item in hints
+            {
+                "hint": hint,
+                "ends_at": item.get("ends_at"),
+                "used": self.used(hint)["at"],
+                "count": self.used(hint)["count"],
+            }
+            for hint, item in hints
         ]
+
+    def used(self, hint: str) -> dict[str, Any]:
+        """When the secret of this hint last fitted, and how many deliveries it proved."""
+        told: dict[str, Any] = self.secret_usage.get(hint) or {"at": None, "count": 0}
+        return told
 
     def change(self, *, by: "User | None", verb: str = "change", reason: str = "", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""

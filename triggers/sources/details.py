@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from triggers.errors import NotValid
+from triggers.models import Source
 from triggers.sources import asymmetric, certificates
 from triggers.sources.custom import custom_scheme
 from triggers.sources.forged import Forged
@@ -21,14 +22,16 @@ TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d+:[A-Za-z0-9_.-]+")
 LONGEST = {"url": 2000, "receiver": 200, "reply": 600, "certificate": 20_000}  # characters
 
 
-def scheme_for(provider: str, slug: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The catalogue's entry with what the source says; raises KeyError for a provider it does not know."""
+def scheme_of(source: Source) -> dict[str, Any]:
+    """What the catalogue says of this source's provider, with what the source says itself; raises KeyError for a
+    provider it does not know."""
+    provider = source.provider or source.kind
     if provider == "custom":
-        return custom_scheme(config)
+        return custom_scheme(source.config)
     scheme = catalogue()[provider]
     if "says" not in scheme:
         return scheme
-    return completed(provider, f"{settings.BASE_URL}/hooks/{slug}", tuple(sorted(config.items())))
+    return completed(provider, f"{settings.BASE_URL}/hooks/{source.slug}", tuple(sorted(source.config.items())))
 
 
 @lru_cache(maxsize=1000)
@@ -37,6 +40,23 @@ def completed(provider: str, address: str, config: tuple[tuple[str, Any], ...]) 
     scheme = catalogue()[provider]
     said = {name: value for name, value in config if name in scheme["says"]}
     return scheme | ({"url": address} if "url" in scheme["says"] else {}) | said
+
+
+def covers_id(scheme: Mapping[str, Any]) -> bool:
+    """Whether a delivery cannot come again under another id: the id is in what is signed."""
+    if "also" in scheme and not all(covers_id(scheme | other | {"also": ()}) for other in scheme["also"]):
+        return False
+    rules = scheme.get("delivery_id") or {}
+    rules = rules if isinstance(rules, list) else [rules]
+    headers = [f"{{h:{rule['header']}}}".lower() for rule in rules if "header" in rule]
+    return covers_body(scheme) and all(header in scheme.get("signed", "").lower() for header in headers)
+
+
+def covers_body(scheme: Mapping[str, Any]) -> bool:
+    """Whether what was sent is what was signed; a token proves who sends, not what."""
+    if scheme["scheme"] in ("feishu", "wechat", "sns"):
+        return True
+    return scheme["scheme"] != "token" and bool(re.search(r"\{(body|form)\}", scheme.get("signed", "")))
 
 
 def checked_details(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,6 +98,32 @@ def check_secret(provider: str, secret: str, *, field: str) -> None:
     fits = SECRETS.get(scheme.get("scheme", ""))
     if fits is not None and not fits(scheme, secret):
         raise NotValid(f"This is not what {scheme['name'].partition(':')[0]} shows: {scheme['secret']}.", field=field)
+
+
+def warning_of(source: Source) -> str:
+    """What its proof does not prove, in a standing sentence; empty where who sends and what is sent both are."""
+    if source.kind not in Source.DOORS:
+        return ""
+    scheme = scheme_of(source)
+    if scheme["scheme"] == "none":
+        return "Nobody signs: whoever knows the address can ring, with any content."
+    if scheme["scheme"] == "token":
+        return "The secret itself travels with each delivery: it proves who sends, not what is sent."
+    if not covers_body(scheme):
+        return "The signature covers a time and a word, not the body: it proves who sends, not what is sent."
+    if "also" in scheme and not all(covers_body(scheme | other) for other in scheme["also"]):
+        return "What its robots send is signed by the time alone: it proves who sends, not what is sent."
+    return ""
+
+
+def refuse_short_memory(provider: str, seconds: int) -> None:
+    """A repeat must be known for as long as this provider sends again. Raises NotValid."""
+    least = catalogue().get(provider, {}).get("retries_for", 0)
+    if seconds < least:
+        name = catalogue()[provider]["name"].partition(":")[0]
+        raise NotValid(
+            f"{name} sends again for {least} seconds; a repeat is known at least that long.", field="dedupe_window"
+        )
 
 
 def is_ed25519(scheme: Mapping[str, Any], secret: str) -> bool:

@@ -6,8 +6,9 @@ from django.conf import settings
 
 from triggers.models import Source
 from triggers.reading import unzip
+from triggers.sources.details import scheme_of
 from triggers.sources.verify import Forged, verify
-from triggers.sources.webhook import Proven, scheme_of
+from triggers.sources.webhook import Proven
 
 EXPANDS_TO = 4  # times the general cap a gzip body may always expand
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from triggers.errors import BadDelivery
 from triggers.matching import CEL_ERRORS, program, type_matches
 from triggers.models import Source
 from triggers.reading import Reading, read_body
-from triggers.sources.details import scheme_for
+from triggers.sources.details import covers_id, scheme_of
 from triggers.sources.forged import Forged
 from triggers.sources.places import QUERY, at, first_of, told
 from triggers.sources.replies import Handshake, Heard, Reply, acknowledgement, handshake
@@ -53,12 +52,6 @@ class Proven:
     greets: bool = False
     now: float = 0.0
     reply: Reply | None = None
-
-
-def scheme_of(source: Source) -> dict[str, Any]:
-    """What the catalogue says of this source's provider, with what the source says itself; raises KeyError for a
-    provider it does not know."""
-    return scheme_for(source.provider or source.kind, source.slug, source.config)
 
 
 def arrivals_of(
@@ -192,23 +185,6 @@ def keys_of(
     if not covers_id(scheme):
         keys.append(("body:" + hashlib.sha256(body).hexdigest(), "same_body"))
     return keys
-
-
-def covers_id(scheme: Mapping[str, Any]) -> bool:
-    """Whether a delivery cannot come again under another id: the id is in what is signed."""
-    if "also" in scheme and not all(covers_id(scheme | other | {"also": ()}) for other in scheme["also"]):
-        return False
-    rules = scheme.get("delivery_id") or {}
-    rules = rules if isinstance(rules, list) else [rules]
-    headers = [f"{{h:{rule['header']}}}".lower() for rule in rules if "header" in rule]
-    return covers_body(scheme) and all(header in scheme.get("signed", "").lower() for header in headers)
-
-
-def covers_body(scheme: Mapping[str, Any]) -> bool:
-    """Whether what was sent is what was signed; a token proves who sends, not what."""
-    if scheme["scheme"] in ("feishu", "wechat", "sns"):
-        return True
-    return scheme["scheme"] != "token" and bool(re.search(r"\{(body|form)\}", scheme.get("signed", "")))
 
 
 def expression(source: Source, arrival: Arrival, headers: dict[str, str]) -> str:

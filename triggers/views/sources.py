@@ -1,6 +1,5 @@
 """Sources: who may ring, how they prove themselves, and what was refused at the door."""
 
-import secrets
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +26,7 @@ from triggers.forms.named import SourceForm
 from triggers.forms.schedule import ScheduleForm
 from triggers.forms.source import KINDS, SecretForm, form_for
 from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger, Watch
+from triggers.sources.details import warning_of
 from triggers.sources.schedule import preview, zones
 from triggers.views.lists import Filters, as_table, list_page
 from triggers.vitals import REPEATS, last_deliveries, next_expected, vitals_of
@@ -155,6 +155,7 @@ def signs_of(source: Source) -> dict[str, Any]:
     return {
         "address": f"{settings.BASE_URL}{hook_of(source)}",
         "hints": source.secret_hints,
+        "warning": warning_of(source),
         "vitals": vitals_of(source),
         "deliveries": last_deliveries(source),
         "refusals": refused.exclude(reason__in=REPEATS).order_by("-pk")[:SHOWN_REFUSALS],
@@ -177,11 +178,8 @@ def source_secret(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(Source.objects.kept(), slug=slug)
     if not doors.is_fresh(request):
         return doors.to_step_up(reverse("source-secret", args=[slug]))
-    form: SecretForm | PasswordForm
-    if row.kind in MODELS:
-        form = PasswordForm(request.POST or None)
-    else:
-        form = SecretForm(request.POST or None, initial={"value": secrets.token_urlsafe(32), "keep": "day"})
+    given = request.POST or None
+    form = PasswordForm(given) if row.kind in MODELS else SecretForm(given, row)
     if form.is_valid():
         keep = form.cleaned_data["keep"]
         until = clock.now() + HOLD[keep] if keep in HOLD else None
