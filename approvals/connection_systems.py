@@ -6,6 +6,7 @@ from django import forms
 
 from approvals.connection_forms import KEPT, TYPED, ConnectionForm, address_field, plain_field, secret_field
 from approvals.reach import LONGEST_WINDOW
+from project.lib.kafka import MECHANISMS
 from triggers.forms.fields import LinesField
 
 SYSTEMS = {
@@ -22,6 +23,7 @@ SYSTEMS = {
     "dingtalk": ("message-square", "DingTalk", "Requests to decide into one group, by the webhook of its robot."),
     "telegram": ("send", "Telegram", "Requests to decide to single people, by a bot of yours."),
     "stripe": ("credit-card", "Stripe", "Refunds."),
+    "kafka": ("workflow", "Kafka", "Records to topics of a cluster."),
     "notify": ("bell", "Notifications", "Messages to your own people, by chat, mail or push (Apprise addresses)."),
 }
 
@@ -139,6 +141,26 @@ class TelegramForm(ConnectionForm):
     token = secret_field("Bot token", "From @BotFather: 123456:ABC…")
 
 
+class KafkaForm(ConnectionForm):
+    CONFIG = ("brokers", "security", "mechanism", "username")
+    SECRETS = ("password",)
+
+    brokers = LinesField(label="Brokers", required=False, help_text="One a line: kafka.example.org:9092")
+    security = forms.ChoiceField(
+        label="Encryption",
+        required=False,
+        choices=[
+            ("tls", "TLS"),
+            ("sasl_tls", "TLS, with user name and password"),
+            ("sasl_plaintext", "None, with user name and password: only inside your own network"),
+            ("plaintext", "None"),
+        ],
+    )
+    mechanism = forms.ChoiceField(label="Sign-in", required=False, choices=[(name, name) for name in MECHANISMS])
+    username = plain_field("User name")
+    password = secret_field("Password")
+
+
 class StripeForm(ConnectionForm):
     SECRETS = ("key",)
 
@@ -165,5 +187,6 @@ FORMS: dict[str, type[ConnectionForm]] = {
     "dingtalk": RobotForm,
     "telegram": TelegramForm,
     "stripe": StripeForm,
+    "kafka": KafkaForm,
     "notify": NotifyForm,
 }

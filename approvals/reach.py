@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from approvals.connectors import kafka as topics
 from approvals.connectors.http import origin
 from approvals.connectors.mail import bare, port_of, security_of
 from approvals.errors import NotValid
-from project.lib import smtp
+from project.lib import kafka, smtp
 from project.lib.egress import EgressError, Forbidden, check_url
 
 NEEDED = {  # one of these secrets, and what is said without
@@ -19,7 +20,7 @@ NEEDED = {  # one of these secrets, and what is said without
     "stripe": (("key",), "a key"),
 }
 LONGEST_WINDOW = 30 * 24 * 3600  # seconds a far side may be said to remember a key
-TEXTS = ("api_url", "host", "security", "username", "sender", "channel", "app_id")
+TEXTS = ("api_url", "host", "security", "mechanism", "username", "sender", "channel", "app_id")
 
 
 def check_connection(
@@ -29,7 +30,7 @@ def check_connection(
 
     `secrets` is None when those that are stored cannot be read: there are some, and that is all that is known."""
     known = secrets or {}
-    check_shape(config)
+    check_shape(system, config)
     check_web(config.get("api_url"), "api_url")
     check_web(known.get("webhook_url"), "webhook_url")
     check_hosts(config.get("hosts") or [])
@@ -41,18 +42,22 @@ def check_connection(
         raise NotValid("With an app's secret its id is needed.", field="app_id")
     if system == "smtp":
         check_mail(config, practice=practice)
+    if system == "kafka":
+        check_cluster(config, known, practice=practice)
     if system in NEEDED and secrets is not None and not practice:
         names, words = NEEDED[system]
         if not any(known.get(name) for name in names):
             raise NotValid(f"A connection that is not for practice needs {words}.", field=names[0])
 
 
-def check_shape(config: Mapping[str, Any]) -> None:
+def check_shape(system: str, config: Mapping[str, Any]) -> None:
     """Each member as it is written on the page; what is left empty is not there."""
     for name in TEXTS:
         if config.get(name) is not None and not isinstance(config[name], str):
             raise NotValid(f"`{name}` is a text.", field=name)
-    port, hosts = config.get("port"), config.get("hosts")
+    port, hosts, brokers = config.get("port"), config.get("hosts"), config.get("brokers")
+    if brokers is not None and not (isinstance(brokers, list) and all(isinstance(each, str) for each in brokers)):
+        raise NotValid("`brokers` is a list of texts.", field="brokers")
     if port not in (None, "") and (type(port) is not int or port < 1):  # True is an int, too
         raise NotValid("The port is a whole number.", field="port")
     if hosts is not None and not (isinstance(hosts, list) and all(isinstance(each, str) for each in hosts)):
@@ -60,7 +65,7 @@ def check_shape(config: Mapping[str, Any]) -> None:
     window = config.get("key_window")
     if window is not None and (type(window) is not int or not 0 <= window <= LONGEST_WINDOW):
         raise NotValid(f"`key_window` is 0 to {LONGEST_WINDOW} seconds.", field="key_window")
-    if security_of(config) not in smtp.PORT_OF:
+    if system != "kafka" and security_of(config) not in smtp.PORT_OF:
         raise NotValid(f"The encryption is one of {', '.join(smtp.PORT_OF)}.", field="security")
 
 
@@ -97,6 +102,18 @@ def check_mail(config: Mapping[str, Any], *, practice: bool) -> None:
     except ValueError as error:
         raise NotValid(f"The sender {error}.", field="sender") from None
     check_server(config)
+
+
+def check_cluster(config: Mapping[str, Any], secrets: Mapping[str, Any], *, practice: bool) -> None:
+    """The brokers, each with an address that may be called."""
+    if practice and not config.get("brokers"):
+        return
+    try:
+        kafka.refuse_closed(topics.cluster(dict(config), str(secrets.get("password") or "")).brokers)
+    except (Forbidden, ValueError) as error:
+        raise NotValid(f"The brokers cannot be used: {error}.", field="brokers") from None
+    except EgressError:
+        return
 
 
 def check_server(config: Mapping[str, Any]) -> None:

@@ -3,13 +3,14 @@
 import shutil
 import sys
 
-from bench import decision, door, idle, plans, runs, start, timers
+from bench import decision, door, files, idle, plans, runs, start, timers
 
 FIGURES = {
     "door": door.main,
     "start": start.main,
     "decision": decision.main,
     "idle": idle.main,
+    "files": files.main,
     "runs": runs.main,
     "timers": timers.main,
     "plans": plans.main,

@@ -17,11 +17,12 @@ from django.db.models import Max
 from project.lib.crypto import Unreadable
 from project.processes import PLAN
 from project.sample_bodies import SAMPLES, Sample
+from project.sample_entries import ENTRIES, NotWritten, write
 from triggers.models import Event, Source, Watch
 from triggers.sources.details import scheme_of
 from triggers.sources.signed_text import key_bytes, signed_bytes
 
-__all__ = ["SAMPLES", "NotSent", "Sent", "send"]
+__all__ = ["ENTRIES", "SAMPLES", "NotSent", "Sent", "send"]
 
 TIMEOUT = 20.0  # seconds for the whole delivery
 
@@ -42,9 +43,11 @@ class Sent:
 def send(name: str, base_url: str = "", *, again: bool = False) -> Sent:
     """Send the sample `name` to the desk at `base_url` (default: this machine's). `again` repeats its last body and
     id byte for byte. Raises NotSent."""
+    if name in ENTRIES:
+        return written(name, base_url, again=again)
     sample = SAMPLES.get(name)
     if sample is None:
-        raise NotSent(f"there is no sample {name!r}; there are: {', '.join(SAMPLES)}")
+        raise NotSent(f"there is no sample {name!r}; there are: {', '.join([*SAMPLES, *ENTRIES])}")
     source = Source.objects.kept().filter(slug=sample.source).first()
     try:
         known = source is not None and (source.kind == "file" or source.secrets)
@@ -62,6 +65,17 @@ def send(name: str, base_url: str = "", *, again: bool = False) -> Sent:
     remember(name, headers, body)
     url = f"{base_url.rstrip('/') or own_address()}/hooks/{source.slug}"
     return read(post(url, headers | signature(source, headers, body), body), base_url)
+
+
+def written(name: str, base_url: str, *, again: bool) -> Sent:
+    """Write an entry where this desk listens."""
+    if base_url or again:
+        raise NotSent("it is written where this machine's desk listens, anew each time; leave --url and --again out")
+    try:
+        event = write(name, next_number())
+    except NotWritten as refusal:
+        raise NotSent(str(refusal)) from refusal
+    return Sent("accepted", event.pk, link_to(event))
 
 
 def prepare(sample: Sample) -> tuple[dict[str, str], bytes]:

@@ -104,7 +104,8 @@ TRIGGERS: dict[str, dict[str, Any]] = {
     },
 }
 
-CONNECTIONS = ("github", "http", "smtp", "slack", "feishu", "wecom", "stripe")  # practice ones, beside `default`
+# Practice ones, beside `default`.
+CONNECTIONS = ("github", "http", "smtp", "slack", "feishu", "wecom", "stripe", "kafka")
 
 
 def first_start(*, bare: bool) -> str | None:

@@ -114,6 +114,10 @@ class Conversation:
             return self.by_number(words[1].upper(), words[2:])
         elif verb == "IDLE":
             return self.idle()
+        elif verb == "APPEND":
+            size = int(words[-1].strip("{}"))
+            self.say("+ go on")
+            self.server.add(words[1].strip('"'), self.line.rfile.read(size + 2)[:-2])
         elif verb == "LOGOUT":
             self.say("* BYE")
         return "OK done"

@@ -8,7 +8,7 @@ from ninja import Query, Router, Status
 
 from project.lib.pages import Page, listing
 from project.people.auth import Caller, caller
-from triggers import configure, pausing, refusals, routing, trying, upkeep
+from triggers import configure, fire, pausing, refusals, routing, trying, upkeep
 from triggers import schemas_config as schemas
 from triggers.api import found
 from triggers.listeners.tryout import try_out
@@ -53,6 +53,15 @@ def archive_source(request: HttpRequest, slug: str) -> Any:
     who = may_configure(request)
     upkeep.archive(found(Source.objects.kept(), slug=slug), by=who.user)
     return Status(204, None)
+
+
+@router.post("/sources/{slug:slug}/backfill", response={202: schemas.FilledOut}, tags=["sources"])
+def backfill(request: HttpRequest, slug: str, body: schemas.RangeIn) -> Any:
+    """Ring the slots of a past range that have not rung, in order; tick does it within seconds."""
+    who = caller(request)
+    who.need("operate")
+    source = found(Source.objects.kept().filter(kind="schedule"), slug=slug)
+    return Status(202, {"slots": fire.backfill(source, body.since, body.until, by=who.user)})
 
 
 @router.post("/sources/{slug:slug}/try", response=schemas.TriedOut, tags=["sources"])

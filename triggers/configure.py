@@ -22,6 +22,7 @@ from triggers.sources.custom import parse_custom
 from triggers.sources.database import checked_table
 from triggers.sources.details import check_secret, checked_details, refuse_short_memory
 from triggers.sources.file import checked_watch
+from triggers.sources.kafka import checked_topics
 from triggers.sources.mail import checked_mailbox
 from triggers.sources.schedule import parse_schedule
 from triggers.sources.stream import checked_stream
@@ -34,6 +35,7 @@ CHECKED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {  # the con
     "file": checked_watch,
     "email": checked_mailbox,
     "redis_stream": checked_stream,
+    "kafka": checked_topics,
     "database": checked_table,
 }
 NAME_THEIR_TYPES = ("cloudevents", "redis_stream", "kafka")  # what comes may be CloudEvents, with types of their own

@@ -127,8 +127,9 @@ def note_rung(ids: list[int], now: datetime) -> list[int]:
 
 def next_due() -> int | None:
     """The run whose turn it is for a worker that has nothing to do."""
-    head = turns.next_head(clock.now())
-    if head is None:
+    turn = turns.next_turn(clock.now())
+    if turn is None:
         return None
-    turns.Served.note(head.trigger)
-    return head.run
+    trigger, run = turn
+    turns.Served.note(trigger)
+    return run

@@ -1,6 +1,7 @@
 """A schedule's slot becomes an event, once: taken in the row first, rung after, rung again if that was cut short."""
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from triggers.errors import NotValid, TriggerFull
 from triggers.ingest import ingest
 from triggers.models import Audit, ScheduleFire, Source
 from triggers.silence import switched
-from triggers.sources.schedule import ON_TIME, Due, Schedule, iso, parse_schedule
+from triggers.sources.schedule import MOST_FILLED, ON_TIME, Due, Schedule, iso, parse_schedule
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -69,10 +70,11 @@ def take_and_ring(source: Source, now: datetime) -> int:
         return 0
     offset = schedule.offset(source.slug)
     due = schedule.due(source.next_fire_at - offset, now - offset)
-    if not take(source, due, offset, now):
+    if not take(source, due, offset, now, spread=timedelta(seconds=schedule.spread)):
         return 0
     missed, rung = due.missed, 0
-    for slot in due.fire:
+    at_once = due.fire[:1] if schedule.spread else due.fire  # the others wait as if they had been cut short
+    for slot in at_once:
         try:
             event = ring(source, slot, key=key_of(source, slot), late=now - offset - slot > ON_TIME, missed=missed)
         except TriggerFull:
@@ -84,7 +86,7 @@ def take_and_ring(source: Source, now: datetime) -> int:
     return rung
 
 
-def take(source: Source, due: Due, offset: timedelta, now: datetime) -> bool:
+def take(source: Source, due: Due, offset: timedelta, now: datetime, *, spread: timedelta) -> bool:
     """Move the source on to its next slot and write the taken ones; False when it was changed, paused or taken.
 
     The update names the version and the slot this process read: whoever comes second finds neither.
@@ -95,11 +97,53 @@ def take(source: Source, due: Due, offset: timedelta, now: datetime) -> bool:
         fired, missed = len(due.fire), due.missed
         if not unmoved.update(next_fire_at=following, fires=F("fires") + fired, misses=F("misses") + missed):
             return False
-        slots = [ScheduleFire(source=source, fire_at=slot, fired_at=now) for slot in due.fire]
+        slots = [
+            ScheduleFire(source=source, fire_at=slot, fired_at=later(now, spread, place))
+            for place, slot in enumerate(due.fire)
+        ]
         slots += [ScheduleFire(source=source, fire_at=slot, fired_at=now, outcome="missed") for slot in due.passed]
         ScheduleFire.objects.bulk_create(slots, ignore_conflicts=True)
     failpoint("after_slots_commit")
     return True
+
+
+def later(now: datetime, spread: timedelta, place: int) -> datetime:
+    """When a slot is taken for: the first now, each further one so that tick rings it `spread` after the one before."""
+    return now + spread * place - CUT_SHORT if spread and place else now
+
+
+def backfill(source: Source, since: datetime, until: datetime, *, by: "User | None") -> int:
+    """Ring every slot of a past range that has not rung, in order, `spread` apart; returns how many that are.
+
+    What rang before rings no more: its slot is taken. Raises NotValid for a range that cannot be filled."""
+    now = clock.now()
+    if not since <= until <= now:
+        raise NotValid("A range begins before it ends, and ends before now.", field="until")
+    schedule = parse_schedule(source.config)
+    slots = schedule.between(since, until)
+    if len(slots) > MOST_FILLED:
+        raise NotValid(f"These are over {MOST_FILLED} slots; choose a shorter range.", field="until")
+    with transaction.atomic():
+        held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
+        if not held.enabled or held.archived_at:
+            raise NotValid("It is off: turn it on first.", field="since")
+        rung = set(source.slots.filter(fire_at__in=slots, outcome="fired").values_list("fire_at", flat=True))
+        missing = [slot for slot in slots if slot not in rung]
+        fill(source, missing, now, timedelta(seconds=schedule.spread))
+        Audit.write("back-fill", held, by=by, since=iso(since), until=iso(until), slots=len(missing))
+        live.changed("sources", id=source.slug)
+    return len(missing)
+
+
+def fill(source: Source, slots: Sequence[datetime], now: datetime, spread: timedelta) -> None:
+    """Take these slots as tick finds slots that were cut short; one that had been given up is taken anew."""
+    source.slots.filter(fire_at__in=slots).delete()
+    ScheduleFire.objects.bulk_create(
+        [
+            ScheduleFire(source=source, fire_at=slot, fired_at=now + spread * place - CUT_SHORT)
+            for place, slot in enumerate(slots)
+        ]
+    )
 
 
 def ring(source: Source, slot: datetime, *, key: str, late: bool, missed: int, by: "User | None" = None) -> int:

@@ -60,6 +60,7 @@ class Gate:
         live = self.live(busy, slot_key) if busy else 0
         verdict = busy.decide(live) if busy else "start"
         if busy and verdict == "skip":
+            self.tally("skipped", self.rule.slug)
             return Decision("skipped", skip_words(busy))
         if self.flow.queue and not self.makes_room(self.flow.queue, at_edge=at_edge):
             return Decision("dropped", f"{self.flow.queue.limit} runs of this trigger were waiting already")
@@ -126,11 +127,14 @@ class Gate:
 
     def note_drop(self, strategy: str) -> None:
         """Count it where metrics and health read it, and let tick say that the queue ran over."""
-        labels = json.dumps([self.rule.slug, strategy], ensure_ascii=False)
-        grown = "ON CONFLICT (name, labels) DO UPDATE SET value = triggers_tally.value + 1"
-        self.db.run(f"INSERT INTO triggers_tally (name, labels, value) VALUES ('dropped', %s, 1) {grown}", [labels])
+        self.tally("dropped", self.rule.slug, strategy)
         sql = "UPDATE triggers_trigger SET full_at = %s WHERE id = %s AND full_at IS NULL"
         self.db.run(sql, [self.db.when(self.now), self.rule.trigger_id])
+
+    def tally(self, name: str, *labels: str) -> None:
+        grown = "ON CONFLICT (name, labels) DO UPDATE SET value = triggers_tally.value + 1"
+        told = [name, json.dumps(labels, ensure_ascii=False)]
+        self.db.run(f"INSERT INTO triggers_tally (name, labels, value) VALUES (%s, %s, 1) {grown}", told)
 
     def turn(self, rate: RateLimit, key: str | None) -> datetime:
         """When a further run may start: `limit` places behind in the order of turns, a period later.

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from project.lib import clock, retrying
 from project.lib.failpoints import failpoint
 from project.lib.live import changed
-from project.lib.prepared import Insert, Select
+from project.lib.prepared import Held, Insert, Select
 from triggers import blobs
 from triggers.calls import is_left_behind
 from triggers.drift import Input
@@ -27,6 +27,7 @@ from triggers.results import INLINE, MAX_RUN, size_of, to_json
 from triggers.stopping import is_told_to_stop
 
 LONG = 1.0  # seconds after which a step that is at work is written down, so that pages and a crash can name it
+FRESH = 0.05  # seconds for which a worker trusts what it read last of whether it may go on
 T = TypeVar("T")
 NOTHING = Input()
 
@@ -41,7 +42,7 @@ def ours(pk: int, fence: int, *, lock: bool = False) -> QuerySet[Run, Any]:
 
 ADD = Insert(Step, *(field.attname for field in Step._meta.concrete_fields if not field.primary_key))
 SEEN = Select(ours, pk=int, fence=int)
-HELD = Select(partial(ours, lock=True), pk=int, fence=int)
+HELD = Held(partial(ours, lock=True), pk=int, fence=int)
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +65,8 @@ class Journal(History):
         self.written: set[str] = set()  # names this worker has finished, or is finishing
         self.at_work: list[AtWork] = []
         self.noting = threading.Lock()  # taken before any lock of the database
+        self.seen: Sequence[Any] = (None, False)  # when a person asked for its end, whether it is paused: not so at
+        self.seen_at = time.monotonic()  # its claim
 
     # Under the fence
 
@@ -95,17 +98,35 @@ class Journal(History):
         Raises Fenced when another worker took the run, CancelRequested when a person asked for its end
         (unless it is `stopping` for that), and GivenBack when the desk was paused (unless it is `ending`)."""
         with transaction.atomic():
-            self.look(lock=True, ending=ending, stopping=stopping)
-            yield clock.now()
+            yield self.hold(ending=ending, stopping=stopping)
 
-    def look(self, *, lock: bool = False, ending: bool = False, stopping: bool = False) -> None:
-        """Read whether the run is still ours, wanted and open, and whether this worker may go on with it."""
+    def hold(self, *, ending: bool = False, stopping: bool = False) -> datetime:
+        """Lock the run's row, if it is still ours, wanted and open; returns the database's time."""
         if is_left_behind():
             raise LeftBehind
-        found = (HELD if lock else SEEN)(pk=self.run.pk, fence=self.run.fence)
+        found = HELD(pk=self.run.pk, fence=self.run.fence)
         if not found:
             raise Fenced
-        [(asked_to_end, paused)] = found
+        [(*self.seen, now)] = found
+        self.seen_at = time.monotonic()
+        self.obey(ending=ending, stopping=stopping)
+        return now
+
+    def look(self) -> None:
+        """Whether this worker may begin something now; not asked again within a moment, since nothing is written."""
+        if is_left_behind():
+            raise LeftBehind
+        if time.monotonic() - self.seen_at > FRESH:
+            found = SEEN(pk=self.run.pk, fence=self.run.fence)
+            if not found:
+                raise Fenced
+            [self.seen] = found
+            self.seen_at = time.monotonic()
+        self.obey()
+
+    def obey(self, *, ending: bool = False, stopping: bool = False) -> None:
+        """Do what was read of the run last, and what this worker was told."""
+        asked_to_end, paused = self.seen
         if asked_to_end and not stopping:
             raise CancelRequested
         if (paused or is_told_to_stop()) and not (ending or stopping):

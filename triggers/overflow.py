@@ -1,6 +1,7 @@
 """What follows when a queue ran over: the desk says so, and the runs that had to give way end."""
 
 import json
+from collections.abc import Iterable
 from typing import Any, get_args
 
 from django.db import transaction
@@ -59,6 +60,13 @@ def dropped(slug: str) -> int:
     """Runs that found no place in this trigger's queue, since the trigger was made."""
     labels = [json.dumps([slug, strategy], ensure_ascii=False) for strategy in get_args(WhenFull)]
     found = Tally.objects.filter(name="dropped", labels__in=labels).aggregate(all=Sum("value"))
+    return int(found["all"] or 0)
+
+
+def skipped(slugs: Iterable[str]) -> int:
+    """Runs that these triggers did not start because one was still at work, since they were made."""
+    labels = [json.dumps([slug], ensure_ascii=False) for slug in slugs]
+    found = Tally.objects.filter(name="skipped", labels__in=labels).aggregate(all=Sum("value"))
     return int(found["all"] or 0)
 
 

@@ -130,15 +130,33 @@ class SourceOut(Schema):
     next_fire_at: Moment | None
     fires: int
     misses: int
+    skips: int | None = None  # of its triggers; null in lists
     health: WatchOut | None = None
     vitals: "VitalsOut | None" = None  # null in lists, which ask no question for each row
 
     @classmethod
     def of(cls, source: Source, *, vitals: bool = False) -> dict[str, Any]:
-        made = {"secrets", "health", "vitals", "warning"}
+        made = {"secrets", "health", "vitals", "skips", "warning"}
         facts = {name: getattr(source, name) for name in set(cls.model_fields) - made}
         facts |= {"secrets": source.secret_hints, "warning": warning_of(source)}
+        facts["skips"] = skips_of(source) if vitals else None
         return {**facts, "health": WatchOut.of(source), "vitals": VitalsOut.of(source) if vitals else None}
+
+
+def skips_of(source: Source) -> int:
+    """How many runs its triggers did not start because one was still at work."""
+    return overflow.skipped(Trigger.objects.kept().filter(source=source.slug).values_list("slug", flat=True))
+
+
+class RangeIn(Strict):
+    since: Instant
+    until: Instant
+
+
+class FilledOut(Schema):
+    """How many slots are rung now."""
+
+    slots: int
 
 
 class TriedOut(Schema):

@@ -43,24 +43,25 @@ class Served:
 
 def heads(due: RunQuerySet) -> list[Head]:
     """The first of `due` for every trigger, by one short look along the index for each."""
-    return [Head(*row) for row in rows_of([*firsts(due), *first_alone(due)])]
+    return whole([*firsts(due), *first_alone(due)])
 
 
 def firsts(due: RunQuerySet) -> QuerySet[Trigger, Any]:
-    """Of each trigger that has room for one; None where none is due."""
+    """`(trigger, run)` of each trigger that has room for one; no run where none is due."""
     first = due.filter(trigger=OuterRef("pk")).order_by(*ORDER).values("pk")[:1]
-    return Trigger.objects.with_room().annotate(head=Subquery(first)).values_list("head")
+    return Trigger.objects.with_room().annotate(head=Subquery(first)).values_list("pk", "head")
 
 
 def first_alone(due: RunQuerySet) -> QuerySet[Run, Any]:
-    """Of those that have no trigger."""
-    return due.filter(trigger=None).order_by(*ORDER).values_list("pk")[:1]
+    """The same of those that have no trigger."""
+    return due.filter(trigger=None).order_by(*ORDER).values_list("trigger", "pk")[:1]
 
 
-def rows_of(found: Iterable[tuple[int | None]]) -> list[Any]:
-    ids = [pk for (pk,) in found if pk is not None]
+def whole(found: Iterable[tuple[int | None, int | None]]) -> list[Head]:
+    ids = [run for _, run in found if run is not None]
     names = [f"run{number}" for number in range(len(ids))]
-    return by_number(tuple(names))(**dict(zip(names, ids, strict=True))) if ids else []
+    rows = by_number(tuple(names))(**dict(zip(names, ids, strict=True))) if ids else []
+    return [Head(*row) for row in rows]
 
 
 @lru_cache(maxsize=256)
@@ -79,10 +80,13 @@ FIRSTS = Select(lambda now: firsts(open_to_all(now)), now=datetime)
 FIRST_ALONE = Select(lambda now: first_alone(open_to_all(now)), now=datetime)
 
 
-def next_head(now: datetime) -> Head | None:
-    """The run whose turn it is."""
-    found = [Head(*row) for row in rows_of([*FIRSTS(now=now), *FIRST_ALONE(now=now)])]
-    return min(found, key=lambda head: place(head, now), default=None)
+def next_turn(now: datetime) -> tuple[int | None, int] | None:
+    """The trigger and the run whose turn it is; of one that is alone nothing needs to be read."""
+    found = [(trigger, run) for trigger, run in [*FIRSTS(now=now), *FIRST_ALONE(now=now)] if run is not None]
+    if len(found) < 2:
+        return found[0] if found else None
+    head = min(whole(found), key=lambda head: place(head, now), default=None)
+    return (head.trigger, head.run) if head else None
 
 
 def in_order(found: Sequence[Head], now: datetime) -> list[Head]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 
-def switch(row: Source | Trigger, *, on: bool, by: "User | None") -> None:
-    """Turn it on or off; nothing happens when it is so already. Raises NotValid for an archived one."""
+def switch(row: Source | Trigger, *, on: bool, by: "User | None", reason: str = "") -> None:
+    """Turn it on or off, off with a note; nothing happens when it is so. Raises NotValid for an archived one."""
     with transaction.atomic():
         held = lock(row)
         if held.archived_at is not None:
@@ -28,7 +28,7 @@ def switch(row: Source | Trigger, *, on: bool, by: "User | None") -> None:
         if on:
             held.enable(by=by)
         else:
-            held.disable(by=by)
+            held.disable(by=by, reason=reason)
         if isinstance(held, Source):
             switched(held, by=by)
         changed(topic_of(row), id=row.slug)

@@ -5,6 +5,7 @@ from django.urls import path
 from triggers.models import Source, Trigger
 from triggers.views import (
     audit,
+    backfill,
     bulk,
     dead_letter,
     dead_letters,
@@ -57,6 +58,7 @@ urlpatterns = [
     path("sources/<slug:slug>/secrets/end", sources.source_secret_end, name="source-secret-end"),
     path("sources/<slug:slug>/switch", on_off.switch, {"of": Source}, name="source-switch"),
     path("sources/<slug:slug>/trials", listened.try_source, name="source-try"),
+    path("sources/<slug:slug>/backfill", backfill.backfill, name="source-backfill"),
     path("sources/<slug:slug>/rings", sources.ring_source, name="source-ring"),
     path("sources/<slug:slug>/archive", on_off.archive, {"of": Source}, name="source-archive"),
     path("sources/<slug:slug>/refusals/<int:pk>/admission", sources.admit_refusal, name="refusal-admit"),

@@ -1,5 +1,5 @@
 """The far sides, one module each; importing this package fills the catalogue of kinds."""
 
-from approvals.connectors import chat, events, external, github, github_merge, http, human, mail, notify, stripe
+from approvals.connectors import chat, events, external, github, github_merge, http, human, kafka, mail, notify, stripe
 
-__all__ = ["chat", "events", "external", "github", "github_merge", "http", "human", "mail", "notify", "stripe"]
+__all__ = ["chat", "events", "external", "github", "github_merge", "http", "human", "kafka", "mail", "notify", "stripe"]

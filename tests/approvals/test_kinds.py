@@ -305,6 +305,7 @@ def test_the_catalogue_is_what_the_docs_list():
             "event.publish": ("low", "keyed"),
             "feishu.post": ("low", "unsafe"),
             "github.merge": ("high", "probe"),
+            "kafka.publish": ("low", "unsafe"),
             "human.question": ("medium", "natural"),
             "slack.post": ("low", "unsafe"),
             "stripe.refund": ("high", "keyed"),

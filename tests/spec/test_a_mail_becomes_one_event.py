@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from project import sample_entries
 from tests import builders
 from tests.conftest import until
 from tests.imap_server import PASSWORD, ImapServer
@@ -295,6 +296,16 @@ def test_a_missing_folder_is_named(far):
     source = mailbox(far, folders=["INBOX", "Orders"])
     turns(listener(source, **QUICK))
     assert state(source) == (Watch.FAILED, "there is no folder Orders: no such folder")
+
+
+def test_a_sample_is_laid_into_the_mailbox(far):
+    one = listener(mailbox(far), **QUICK)
+    turns(one)
+    sample_entries.into_mailbox(one.source, 7)
+    one.next_look = 0
+    turns(one)
+    assert subjects() == ["Where is my order 7?"]
+    one.let_go()
 
 
 def test_the_mailbox_is_tried_out_in_words(far):

@@ -6,6 +6,7 @@ import time
 import pytest
 import redis
 
+from project import sample_entries
 from tests import builders
 from tests.conftest import until
 from tests.listening import events, listened, listener, state, turns
@@ -197,6 +198,17 @@ def test_a_server_that_goes_is_said_and_taken_up_again(far, settings):
     far.xadd("orders", {"type": "meanwhile"})
     turns(one, 2)
     assert ([event.type for event in events("orders")], one.failures) == (["orders.meanwhile"], 0)
+
+
+def test_a_sample_is_added_to_the_stream(far):
+    one = listener(orders(far), **QUICK)
+    turns(one)
+    sample_entries.into_stream(one.source, 7)
+    turns(one, 2)
+    [event] = events("orders")
+    assert (event.type, json.loads(event.data["payload"])["id"]) == ("orders.order.created", 7)
+    with pytest.raises(sample_entries.NotWritten, match="no open source of kind kafka"):
+        sample_entries.write("kafka-order", 7)
 
 
 def test_the_address_is_tried_out_in_words(far):

@@ -258,6 +258,7 @@ def test_skip_starts_nothing_and_says_so(ring: Rings) -> None:
         "matched", "skipped", "skipped", "matched", "skipped",
     ]  # fmt: skip
     assert told(second)[1] == "an earlier run of this trigger is still at work"
+    assert Tally.objects.get(name="skipped").value == 3
 
 
 def test_queue_one_lets_one_wait(ring: Rings) -> None:

@@ -162,7 +162,8 @@ def test_a_practice_connection_does_it_on_the_practice_page_only(world, sent):
 
 def test_no_kind_is_left_out():
     inside = {"event.publish", "human.question"}  # these have no far side; they follow
-    assert {name.partition(" ")[0] for name in FARS} | inside == set(KINDS)
+    apart = {"kafka.publish"}  # a cluster misbehaves on no request: test_a_topic_is_read_once.py
+    assert {name.partition(" ")[0] for name in FARS} | inside | apart == set(KINDS)
 
 
 def publish(run):

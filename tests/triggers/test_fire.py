@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connections
+from django.test import Client
+from django.urls import reverse
 
 from project.lib import clock
 from project.people.models import User
+from tests.contract.world import API
 from triggers import configure, fire, retention
 from triggers.envelope import Arrival
-from triggers.errors import QueueFull
+from triggers.errors import NotValid, QueueFull
 from triggers.ingest import Outcome
 from triggers.models import Audit, Event, ScheduleFire, Source
 from triggers.sources.schedule import iso
@@ -289,3 +292,73 @@ def test_a_slot_that_cannot_be_stored_now_stops_no_other_schedule(
     set_clock("02:10:30")
     assert fire.fire_due() == 1
     assert slots() == ["02:10", "02:10"]
+
+
+@pytest.mark.django_db
+def test_slots_that_are_caught_up_are_spread(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    schedule({**EVERY_TEN, "catch_up": "all", "spread": 60})
+    fire.fire_due()
+    set_clock("02:35")
+    assert fire.fire_due() == 1
+    assert slots() == ["02:10"]
+    set_clock("02:35:50")
+    assert fire.fire_due() == 0
+    set_clock("02:36:01")
+    assert fire.fire_due() == 1
+    set_clock("02:37:01")
+    assert (fire.fire_due(), fire.fire_due()) == (1, 0)
+    assert slots() == ["02:10", "02:20", "02:30"]
+    assert [event.data["late"] for event in Event.objects.all()] == [True] * 3
+
+
+@pytest.mark.django_db
+def test_a_range_is_filled_with_what_has_not_rung(set_clock: Callable[[str], None], ann: User) -> None:
+    set_clock("02:03")
+    source = schedule({**EVERY_TEN, "catch_up": "none"})
+    fire.fire_due()
+    set_clock("02:10:01")
+    fire.fire_due()
+    set_clock("02:45")
+    fire.fire_due()
+    source.refresh_from_db()
+    assert (slots(), source.misses) == (["02:10"], 3)
+    day = "2027-01-05T"
+    since, until = (datetime.fromisoformat(f"{day}{at}+00:00") for at in ("01:50", "02:30"))
+    assert fire.backfill(source, since, until, by=ann) == 4
+    set_clock("02:45:01")
+    assert fire.fire_due() == 4
+    assert sorted(slots()) == ["01:50", "02:00", "02:10", "02:20", "02:30"]
+    assert fire.backfill(source, since, until, by=ann) == 0
+    assert Audit.objects.filter(verb="back-fill").count() == 2
+    for wrong in ((until, since), (since, clock.now() + timedelta(days=1)), (since - timedelta(days=30), until)):
+        with pytest.raises(NotValid):
+            fire.backfill(source, *wrong, by=ann)
+    source.disable(by=ann, reason="holidays")
+    with pytest.raises(NotValid, match="It is off"):
+        fire.backfill(source, since, until, by=ann)
+
+
+@pytest.mark.django_db
+def test_the_page_says_who_turned_it_off_and_why_and_fills_a_range(
+    set_clock: Callable[[str], None], owner: User, sign_in: Callable[[User], Client]
+) -> None:
+    set_clock("02:45")
+    source = schedule({**EVERY_TEN, "timezone": "Europe/Berlin"})
+    admin = sign_in(owner)
+    given = {"since": "2027-01-05T03:00", "until": "2027-01-05T03:30"}
+    page = admin.post(reverse("source-backfill", args=["report"]), given, follow=True).content.decode()
+    assert "4 slots ring within seconds" in page
+    assert sorted(ScheduleFire.objects.values_list("fire_at", flat=True))[0].hour == 2
+    answer = admin.post(
+        f"{API}/sources/report/backfill",
+        {"since": "2027-01-05T02:00:00Z", "until": "2027-01-05T02:30:00Z"},
+        content_type="application/json",
+    )
+    assert (answer.status_code, answer.json()) == (202, {"slots": 0})
+    admin.post(reverse("source-switch", args=["report"]), {"on": "0", "reason": "until the move is done"})
+    page = admin.get(reverse("source-edit", args=["report"])).content.decode()
+    assert "until the move is done" in page
+    assert owner.username in page
+    source.refresh_from_db()
+    assert admin.get(f"{API}/sources/report").json()["skips"] == 0

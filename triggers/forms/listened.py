@@ -11,12 +11,14 @@ from triggers.forms.fields import DeskForm, Wrong
 from triggers.forms.named import SourceForm
 from triggers.models import Source
 from triggers.sources.database import TableSource
+from triggers.sources.kafka import TopicSource
 from triggers.sources.mail import MailSource
 from triggers.sources.stream import StreamSource
 
 MODELS: dict[str, type[BaseModel]] = {
     "email": MailSource,
     "redis_stream": StreamSource,
+    "kafka": TopicSource,
     "database": TableSource,
 }
 

@@ -17,6 +17,7 @@ CATCH_UP = (
     ("none", "Let them pass"),
     ("all", "Ring for each (at most 100)"),
 )
+SECONDS = ("jitter", "spread")
 NEW_CRON = "0 8 * * *"
 
 
@@ -40,6 +41,16 @@ class ScheduleForm(SourceForm):
         widget=forms.TextInput(attrs={"list": "zones", **MONO}),
     )
     catch_up = forms.ChoiceField(label="Slots missed while the desk was down", choices=CATCH_UP)
+    spread = forms.FloatField(
+        label="Seconds between two of them", required=False, min_value=0, max_value=86400, help_text="0: at once."
+    )
+    jitter = forms.FloatField(
+        label="Later by up to",
+        required=False,
+        min_value=0,
+        max_value=86400,
+        help_text="Seconds; always the same amount, another one for each schedule.",
+    )
 
     def new(self) -> dict[str, Any]:
         return {"rhythm": "cron", "cron": NEW_CRON, "timezone": settings.TIME_ZONE, "catch_up": "last"}
@@ -51,7 +62,8 @@ class ScheduleForm(SourceForm):
         if told["at"]:
             told["at"] = str(told["at"])[:16]
         zone = config.get("timezone", "UTC")
-        return {"rhythm": rhythm, **told, "timezone": zone, "catch_up": config.get("catch_up", "last")}
+        more = {"catch_up": config.get("catch_up", "last"), **{name: config.get(name) for name in SECONDS}}
+        return {"rhythm": rhythm, **told, "timezone": zone, **more}
 
     def clean_at(self) -> str | None:
         """Wall-clock time in the schedule's own zone, as it was typed: the reader's zone has no say in it."""
@@ -86,11 +98,12 @@ class ScheduleForm(SourceForm):
 
     def config(self) -> dict[str, Any]:
         clean = self.cleaned_data
-        kept = {"jitter": self.source.config["jitter"]} if self.source and self.source.config.get("jitter") else {}
+        kept = {name: clean[name] for name in SECONDS if clean.get(name)}
         rhythm = clean["rhythm"]
         return {rhythm: clean[rhythm], "timezone": clean["timezone"], "catch_up": clean["catch_up"], **kept}
 
     def row_fields(self) -> dict[str, Any]:
-        return super().row_fields() | {
-            "config": parse_schedule(self.config()).model_dump(mode="json", exclude_none=True)
-        }
+        config = parse_schedule(self.config()).model_dump(mode="json", exclude_none=True)
+        if not config["spread"]:
+            del config["spread"]  # a row from before there was one stays what it is
+        return super().row_fields() | {"config": config}

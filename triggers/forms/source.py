@@ -24,6 +24,7 @@ KINDS = {
     "file": ("folder-open", "Files", "A file arrives in a folder, changes, moves or goes."),
     "email": ("mail", "Mail", "A mail arrives in a mailbox that is read over IMAP."),
     "redis_stream": ("waves", "Redis stream", "A program adds an entry to a stream of Redis or Valkey."),
+    "kafka": ("workflow", "Kafka", "A program writes a record to a topic of Kafka."),
     "database": ("database", "Database", "A row of a table is new or changed, or lies in an outbox."),
     "cloudevents": ("cloud", "CloudEvents", "A program sends CloudEvents 1.0 with a bearer secret."),
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from project.lib import clock, live
 from triggers.errors import NotValid
+from triggers.listeners import kafka
 from triggers.listeners.database import TableListener
 from triggers.listeners.file import FileListener
 from triggers.listeners.mail import MailListener
@@ -21,6 +22,7 @@ LISTENERS: dict[str, type[Listener]] = {
     "file": FileListener,
     "email": MailListener,
     "redis_stream": StreamListener,
+    "kafka": kafka.TopicListener,
     "database": TableListener,
 }
 

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 from triggers.errors import NotValid
-from triggers.listeners import database, mail, stream
+from triggers.listeners import database, kafka, mail, stream
 from triggers.listeners.thread import FAULTS, words_of
 from triggers.models import Source
 
 TRIED: dict[str, tuple[Callable[[Source], str], tuple[type[Exception], ...]]] = {  # kind -> how, and what it raises
     "email": (mail.try_out, mail.MailListener.faults),
     "database": (database.try_out, database.TableListener.faults),
+    "kafka": (kafka.try_out, kafka.TopicListener.faults),
     "redis_stream": (stream.try_out, stream.StreamListener.faults),
 }
 

@@ -96,8 +96,8 @@ class Trigger(models.Model):
     def enable(self, *, by: "User | None") -> None:
         self.change(by=by, verb="enable", enabled=True)
 
-    def disable(self, *, by: "User | None") -> None:
-        self.change(by=by, verb="disable", enabled=False)
+    def disable(self, *, by: "User | None", reason: str = "") -> None:
+        self.change(by=by, verb="disable", reason=reason, enabled=False)
 
     def archive(self, *, by: "User | None") -> None:
         self.change(by=by, verb="archive", enabled=False, archived_at=clock.now())

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
+from itertools import islice, takewhile
 from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -21,6 +22,7 @@ from project.lib.faults import first_fault
 from triggers.errors import NotValid
 
 CATCH_UP_CAP = 100  # slots of an outage that `catch_up: all` still fires
+MOST_FILLED = 500  # slots of one back-fill
 COUNTED = 50_000  # slots looked at in one go
 FIRST_YEAR, LAST_YEAR = 1970, 2200  # of `at`
 ON_TIME = timedelta(seconds=60)  # a slot fired later than this is a catch-up
@@ -44,7 +46,8 @@ class Due:
 class Schedule(BaseModel):
     """`cron` (5 fields), `every` (seconds of real time) or `at` (once), in an IANA zone.
 
-    `jitter` (seconds) moves every fire later by the same amount, a different one for each source.
+    `jitter` (seconds) moves every fire later by the same amount, a different one for each source; `spread` (seconds)
+    lies between two slots that are caught up.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
@@ -55,6 +58,7 @@ class Schedule(BaseModel):
     timezone: str = "UTC"
     catch_up: Literal["none", "last", "all"] = "last"
     jitter: float = Field(default=0, ge=0, le=86400)
+    spread: float = Field(default=0, ge=0, le=86400)
 
     @field_validator("timezone")
     @classmethod
@@ -138,6 +142,11 @@ class Schedule(BaseModel):
         """How much later than its slots the source named `seed` fires: stable, below `jitter`."""
         part = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4]) / 2**32
         return timedelta(seconds=int(part * self.jitter))
+
+    def between(self, since: datetime, until: datetime) -> list[datetime]:
+        """The slots from `since` to `until`; one more than MOST_FILLED when there are more."""
+        first = self.next_after(since - timedelta(seconds=1))
+        return list(islice(takewhile(lambda slot: slot <= until, self.slots(first)), MOST_FILLED + 1)) if first else []
 
     def words(self) -> str:
         """ "At 09:00, Monday through Friday (Europe/Berlin)"."""

@@ -21,7 +21,7 @@ from triggers.models import Bulk, BulkItem, Trigger
 from triggers.models.run import ENDED
 from triggers.schemas_bulk import FILTERS, OF_A_PAGE
 from triggers.views.holds import brief_of
-from triggers.views.lists import Filters, as_table, capped, listing
+from triggers.views.lists import Filters, as_table, capped, list_page, listing
 
 WORDS = {  # verb -> what is done, to what, the letter before a number, the page of one, the list
     "redrive": ("Run again", "dead letter", "D", "dead-letter", "dead-letters"),
@@ -116,14 +116,17 @@ def jobs(request: HttpRequest) -> HttpResponseBase:
     """All bulk jobs, the newest first; a POST begins one."""
     if request.method == "POST":
         return press(request)
-    rows = list(Bulk.objects.select_related("by").order_by("-pk")[:MOST_JOBS])
+    filters, everything = Filters(request.GET, ()), Bulk.objects.select_related("by")
+    if filters.as_table:
+        return as_table(request, "bulk-jobs", schemas_bulk.BulkOut, everything, schemas_bulk.BulkOut.of)
+    rows = list(everything.order_by("-pk")[:MOST_JOBS])
     left = BulkItem.objects.left_of(rows)
     under_way = BulkItem.objects.under_way_of([job for job in rows if job.starts_runs and job.counts is None])
     for job in rows:
         untaken = job.counts.get("waiting", 0) if job.counts is not None else left.get(job.pk, 0)
         going = under_way_words(*under_way.get(job.pk, (0, 0)))
         job.shown = {**words_of(job), "taken": job.total - untaken, "under_way": going}  # type: ignore[attr-defined]
-    return render(request, "triggers/bulk_jobs.html", {"jobs": rows})
+    return list_page(request, "triggers/bulk_jobs.html", filters, {"jobs": rows})
 
 
 @needs("operate")

@@ -11,12 +11,13 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from project.lib.table import csv_answer
+from project.lib.table import csv_answer, json_answer
 from project.lib.text import made_storable
 from project.people.doors import needs, who
 from triggers import breakers, registry
 from triggers.forms.config import members_of
 from triggers.models import Breaker, Run, Tally, Trigger
+from triggers.views.lists import Filters, list_page
 
 LAST = 5  # outcomes shown of each handler
 RUNS = 20  # runs on a handler's own page
@@ -44,8 +45,10 @@ class Line:
 @require_safe
 def handlers(request: HttpRequest) -> HttpResponseBase:
     """Every handler by name, and the names that triggers wait for."""
-    rows = lines()
-    if request.GET.get("format") == "csv":
+    rows, filters = lines(), Filters(request.GET, ())
+    if filters.as_table and request.GET.get("format") == "json":
+        return json_answer(request, "handlers", (dict(zip(HEAD, row.cells, strict=True)) for row in rows))
+    if filters.as_table:
         return csv_answer(request, "handlers", HEAD, (row.cells for row in rows))
     context = {
         "handlers": [row for row in rows if row.code],
@@ -55,7 +58,7 @@ def handlers(request: HttpRequest) -> HttpResponseBase:
         "middleware": middleware_rows(),
         "own": any(Path(settings.HANDLERS_DIR).glob("*.py")),
     }
-    return render(request, "triggers/handlers.html", context)
+    return list_page(request, "triggers/handlers.html", filters, context)
 
 
 def middleware_rows() -> list[dict[str, Any]]:

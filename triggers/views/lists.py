@@ -15,13 +15,14 @@ from ninja import Schema
 from project.lib import clock
 from project.lib.pages import Filters as ListFilters
 from project.lib.pages import Rows, download
-from project.lib.table import by_number
+from project.lib.table import by_number, json_answer
 
 SIZE = 50  # rows a page starts with, and how many "Load 50 more" adds
 LONGEST = 500  # rows on one page; older ones are on the next
 COUNTED = 10_000  # above it a list says "10,000+"
 SPANS = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 PAGING = ("rows", "after", "format")
+FORMATS = ("csv", "json")  # of the file a list is downloaded as
 PREFIXES = {"run": "R-", "event": "E-"}  # how people write the numbers of these filters
 
 
@@ -53,8 +54,8 @@ class Filters:
         for name in self.query:
             if name not in known:
                 self.leave_out(f"“{name[:40]}” is no filter of this list")
-        if self.query.get("format", "") not in ("", "csv"):
-            self.leave_out("“format” can only be csv")
+        if self.query.get("format", "") not in ("", *FORMATS):
+            self.leave_out("“format” can only be csv or json")
 
     def narrow(self, rows: Rows, asked: type[ListFilters]) -> Rows:
         """The rows by the filters of the API; what they cannot use is left out."""
@@ -131,13 +132,13 @@ class Filters:
 
     @property
     def as_table(self) -> bool:
-        """Whether the rows are asked for as CSV; not from filters that could not be used, for a file says no notes."""
-        return self.query.get("format") == "csv" and not self.left_out
+        """Whether the rows are asked for as a file; not by filters that could not be used, for a file says no notes."""
+        return self.query.get("format") in FORMATS and not self.left_out
 
     @property
     def status(self) -> int:
         """Of the page: a table that was not made is a refusal."""
-        return 400 if self.query.get("format") == "csv" else 200
+        return 400 if self.query.get("format") in FORMATS else 200
 
     @property
     def active(self) -> bool:
@@ -167,6 +168,11 @@ class Filters:
     def table(self) -> str:
         """The address of the same rows as CSV, all of them."""
         return self.address(format="csv", rows=None, after=None)
+
+    @property
+    def lines(self) -> str:
+        """The same as JSON."""
+        return self.address(format="json", rows=None, after=None)
 
     @property
     def wish(self) -> str:
@@ -272,5 +278,10 @@ def list_page(request: HttpRequest, template: str, filters: Filters, context: di
 def as_table(
     request: HttpRequest, name: str, row: type[Schema], rows: QuerySet[Any], show: Callable[[Any], dict[str, Any]]
 ) -> HttpResponseBase:
-    """Every row of a list as `name.csv`, with the same members as in the API."""
+    """Every row of a list as `name.csv` or `name.json`, with the same members as in the API."""
+    if request.GET.get("format") == "json":
+        members = row.model_fields
+        return json_answer(
+            request, name, ({one: facts.get(one) for one in members} for facts in map(show, by_number(rows)))
+        )
     return download(request, name, row, map(show, by_number(rows)))

@@ -8,8 +8,10 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
 from project.lib.problem import Problem
+from project.lib.text import reason_of
 from project.people.doors import needs, who
 from triggers import upkeep
+from triggers.errors import NotValid
 from triggers.models import Source, Trigger
 
 PAGES: dict[Any, tuple[str, str, str]] = {  # the list, the row's own page, what is left of an archived one
@@ -26,7 +28,7 @@ def switch(request: HttpRequest, slug: str, of: type[Source] | type[Trigger]) ->
     listed, page, _ = PAGES[of]
     on = request.POST.get("on") == "1"
     try:
-        upkeep.switch(row, on=on, by=who(request))
+        upkeep.switch(row, on=on, by=who(request), reason=reason_of(request.POST.get("reason", ""), NotValid))
     except Problem as refused:
         messages.error(request, refused.detail)
     else:

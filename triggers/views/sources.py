@@ -25,7 +25,7 @@ from triggers.forms.listened import MODELS, PasswordForm
 from triggers.forms.named import SourceForm
 from triggers.forms.schedule import ScheduleForm
 from triggers.forms.source import KINDS, SecretForm, form_for
-from triggers.models import Event, Refusal, ScheduleFire, Source, Trigger, Watch
+from triggers.models import Audit, Event, Refusal, ScheduleFire, Source, Trigger, Watch
 from triggers.sources.details import warning_of
 from triggers.sources.schedule import preview, zones
 from triggers.views.lists import Filters, as_table, list_page
@@ -161,8 +161,15 @@ def signs_of(source: Source) -> dict[str, Any]:
         "refusals": refused.exclude(reason__in=REPEATS).order_by("-pk")[:SHOWN_REFUSALS],
         "listeners": Trigger.objects.kept().filter(source__in=[source.slug, "*"]).order_by("slug"),
         "watch": Watch.objects.filter(source=source).first(),
+        "skips": schemas.skips_of(source) if source.kind == "schedule" else 0,
+        "off": None if source.enabled else turned_off(source),
         "slots": ScheduleFire.objects.filter(source=source).order_by("-fire_at")[:NEXT],
     }
+
+
+def turned_off(source: Source) -> Audit | None:
+    """Who turned it off last, and with which note."""
+    return Audit.objects.filter(kind="source", ref=source.slug, verb="disable").select_related("by").last()
 
 
 def hook_of(source: Source) -> str:

@@ -20,9 +20,11 @@ class Command(BaseCommand):
 
     def handle(self, *, name: str, url: str, again: bool, **options: Any) -> None:
         if options["list"]:
-            width = max(map(len, samples.SAMPLES))
-            for key, sample in samples.SAMPLES.items():
-                self.stdout.write(f"{key:<{width}}  {sample.about}")
+            told = {key: sample.about for key, sample in samples.SAMPLES.items()}
+            told |= {key: about for key, (_, about, _) in samples.ENTRIES.items()}
+            width = max(map(len, told))
+            for key, about in told.items():
+                self.stdout.write(f"{key:<{width}}  {about}")
             return
         health.require_migrated()
         try:

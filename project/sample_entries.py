@@ -1,0 +1,103 @@
+"""Samples for sources that are listened to: written where the desk reads, with what the source itself knows of it.
+
+A table is left alone: what its columns want, only its owner knows."""
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import formatdate
+from imaplib import IMAP4
+from typing import Any
+
+import redis
+from confluent_kafka import KafkaException, Producer
+from imap_tools import ImapToolsError
+
+from project.lib.egress import EgressError
+from project.lib.problem import Problem
+from triggers.listeners import imap, stream
+from triggers.listeners.thread import Trouble
+from triggers.models import Event, Source
+from triggers.sources.kafka import parse_topics
+from triggers.sources.mail import parse_mailbox
+from triggers.sources.stream import parse_stream
+
+TIMEOUT = 90.0  # seconds until the desk tells of it: a mailbox without IDLE is looked at every minute
+FAULTS = (
+    Trouble,
+    Problem,
+    EgressError,
+    OSError,
+    redis.RedisError,
+    KafkaException,
+    ImapToolsError,
+    IMAP4.error,
+)
+ORDER = {"sku": "TEA-01", "cups": 2}
+
+
+class NotWritten(Exception):
+    """The sample could not be written, or nobody told of it; the message says why in one line."""
+
+
+def into_stream(source: Source, number: int) -> None:
+    config = parse_stream(source.config)
+    data: dict[str, Any] = {config.data_field or "payload": json.dumps({"id": number, **ORDER})}
+    with stream.connect(source, config) as client:
+        client.xadd(config.stream, {config.type_field or "type": "order.created", **data})
+
+
+def into_topic(source: Source, number: int) -> None:
+    config = parse_topics(source.config)
+    secret = next((str(item["value"]) for item in source.secrets), "")
+    producer = Producer(config.cluster(secret).settings(**{"acks": "all", "message.timeout.ms": 20_000}))
+    producer.produce(
+        config.topics[0], key=f"order-{number}".encode(), value=json.dumps({"id": number, **ORDER}).encode()
+    )
+    if producer.flush(20):
+        raise NotWritten(f"the brokers {', '.join(config.brokers)} do not take it")
+
+
+def into_mailbox(source: Source, number: int) -> None:
+    """Laid into the first folder over IMAP: no mail server is asked to carry it."""
+    config = parse_mailbox(source.config)
+    mail = EmailMessage()
+    mail["From"], mail["To"] = "Mona <mona@example.org>", config.username
+    mail["Subject"], mail["Date"] = f"Where is my order {number}?", formatdate()
+    mail["Message-ID"] = f"<sample-{number}-{time.time_ns()}@example.org>"
+    mail.set_content("It was promised for Monday.\n")
+    mailbox = imap.sign_in(source, config)
+    try:
+        answer, told = mailbox.client.append(imap.quoted(config.folders[0]), "", "", mail.as_bytes())
+    finally:
+        mailbox.client.shutdown()
+    if answer != "OK":
+        raise NotWritten(f"{config.host} does not take it: {told}")
+
+
+ENTRIES: dict[str, tuple[str, str, Callable[[Source, int], None]]] = {  # name -> kind, what it shows, how
+    "redis-order": ("redis_stream", "an order as an entry of your first Redis stream", into_stream),
+    "kafka-order": ("kafka", "an order as a record of your first topic", into_topic),
+    "mail-question": ("email", "a customer's mail, laid into the first folder of your first mailbox", into_mailbox),
+}
+
+
+def write(name: str, number: int) -> Event:
+    """Write the sample where the first open source of its kind reads, and wait for the event. Raises NotWritten."""
+    kind, _, put = ENTRIES[name]
+    source = Source.objects.open().filter(kind=kind).order_by("pk").first()
+    if source is None:
+        raise NotWritten(f"this desk has no open source of kind {kind}; make one under Sources")
+    newest = source.events.order_by("-pk").values_list("pk", flat=True).first() or 0
+    try:
+        put(source, number)
+    except FAULTS as error:
+        raise NotWritten(f"{source.slug}: {getattr(error, 'detail', '') or error}") from error
+    deadline = time.monotonic() + TIMEOUT
+    while (event := source.events.filter(pk__gt=newest).order_by("pk").first()) is None:
+        if time.monotonic() > deadline:
+            raise NotWritten(f"it was written at {datetime.now(UTC):%H:%M}, and nobody told of it for {TIMEOUT:.0f} s")
+        time.sleep(0.2)
+    return event
