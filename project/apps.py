@@ -1,6 +1,8 @@
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules, import_string
 
+from triggers import registry
+
 
 class ProjectConfig(AppConfig):
     name = "project"
@@ -9,3 +11,4 @@ class ProjectConfig(AppConfig):
     def ready(self) -> None:
         autodiscover_modules("handlers")  # registers what ships; its modules need the rows, so not before
         import_string("project.checks.announce")()
+        registry.samples.append(import_string("project.trial_samples.deliveries"))

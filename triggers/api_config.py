@@ -138,11 +138,16 @@ def try_trigger(request: HttpRequest, slug: str, body: schemas.TrialIn | None = 
         events = [found(Event.objects.all(), pk=wish.event)]
     elif wish.event is not None:
         events = [trying.sample(wish.event, trigger.source)]
+    elif wish.sample:
+        events = [trying.sample_of(wish.sample, trigger.source)]
+    elif wish.after is not None:
+        events = trying.captured(trigger.source, wish.after)
     else:
         events = trying.newest_events(trigger.source, most=wish.limit, since=wish.since)
     payload = who.may("payloads")
     trials = [schemas.TrialOut.of(trial, payload=payload) for trial in trying.try_on(rule, events)]
-    return {"matched": sum(trial["outcome"] == "matched" for trial in trials), "events": trials}
+    lately = trying.estimate(rule, trigger.handler) if wish.estimate else None
+    return {"matched": sum(trial["outcome"] == "matched" for trial in trials), "events": trials, "estimate": lately}
 
 
 @router.post("/switch", response=schemas.SwitchOut, tags=["switch"])

@@ -178,6 +178,7 @@ def make_trigger(*, by: "User | None", slug: str, new_source: dict[str, Any] | N
         save_made(made, by=by)
         trigger = Trigger(slug=slug, owner=by, changed_by=by, **fields)
         insert_named(trigger)
+        trigger.note_version(by=by)
         ConfigVersion.bump()
         Audit.write("create", trigger, by=by)
         changed("triggers", id=slug)

@@ -275,11 +275,15 @@ class TriggerOut(Schema):
 
 class TrialIn(Strict):
     """`event`: the number of a stored one, or a CloudEvents object that did not happen. Without it the newest events
-    of the trigger's source, received `since` then."""
+    of the trigger's source, received `since` then. `sample` is the name of a made-up delivery; `estimate` asks how
+    often it would have run in the last 30 days."""
 
     event: Number | dict[str, Any] | None = None
+    sample: str = ""
     since: Instant | None = None
+    after: int | None = Field(None, ge=0)  # a number: what came since then, also while the trigger is off
     limit: int = Field(TRIED, ge=1, le=200)
+    estimate: bool = False
 
 
 class TrialOut(Schema):
@@ -302,9 +306,21 @@ class TrialOut(Schema):
         }
 
 
+class EstimateOut(Schema):
+    """Of `looked` events since then it would have run `matched`; `approvals` by what its runs asked so far."""
+
+    looked: int
+    matched: int
+    unclear: int
+    since: Moment | None
+    approvals: int | None
+    is_cut: bool
+
+
 class TrialsOut(Schema):
     matched: int
     events: list[TrialOut]
+    estimate: EstimateOut | None = None
 
 
 # --- switch ---

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from project import desk
@@ -144,6 +144,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(VALUES, min_size=1, max_size=15))
 def test_what_was_seen_always_fits_the_schema_made_of_it(values: list[Any]) -> None:
     shape: dict[str, Any] = {}

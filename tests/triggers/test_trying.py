@@ -70,6 +70,7 @@ def test_a_sample_that_did_not_happen_is_judged_like_one_that_did(client):
     assert told == {
         "matched": 1,
         "events": [{"seq": None, "type": "github.push", "outcome": "matched", "clause": "", "detail": ""}],
+        "estimate": None,
     }
     assert ask(client, {"event": {"type": "github.push"}})["events"][0]["detail"] == "`event.data` is missing"
     assert ask(client, {"event": {"data": {}}}, status=422)["code"] == "not_valid"

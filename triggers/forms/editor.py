@@ -10,6 +10,8 @@ from triggers.forms.source import KINDS, form_for
 from triggers.forms.trigger import MAKE, TriggerForm
 from triggers.models import Trigger
 
+LOOKS = ("look", "try", "capture")  # what a page is asked for that saves nothing
+
 
 class Editor:
     """The trigger's form, its handler's config, and the source that is made with it.
@@ -25,7 +27,7 @@ class Editor:
 
     @property
     def is_looking(self) -> bool:
-        return self.data is not None and ("look" in self.data or "try" in self.data)
+        return self.data is not None and any(word in self.data for word in LOOKS)
 
     def was_shown(self, name: str, value: str) -> bool:
         return self.data is not None and (not self.is_looking or self.data.get(name) == value)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 
+TOLD = ("name", "source", "type_pattern", "filter", "handler", "config", "limits", "mode", "priority", "enabled")
+MOST_VERSIONS = 100  # kept of one trigger
+
+
 class TriggerQuerySet(models.QuerySet["Trigger"]):
     def kept(self) -> "TriggerQuerySet":
         return self.filter(archived_at=None)
@@ -87,11 +91,24 @@ class Trigger(models.Model):
 
     def change(self, *, by: "User | None", verb: str = "change", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""
+        if not self.versions.exists():
+            self.note_version(by=self.changed_by)  # what it said before anybody changed it
         stamp = {"changed_by": by, "changed_at": clock.now()}
         Trigger.objects.filter(pk=self.pk).update(**fields, **stamp, version=F("version") + 1)
         ConfigVersion.bump()
         self.refresh_from_db()
+        self.note_version(by=by)
         Audit.write(verb, self, by=by, fields=sorted(fields))
+
+    def note_version(self, *, by: "User | None") -> None:
+        """Keep what it says now; the oldest beyond MOST_VERSIONS go."""
+        self.versions.create(version=self.version, facts=self.told, at=clock.now(), by=by)
+        self.versions.filter(version__lte=self.version - MOST_VERSIONS).delete()
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What it says, by the names of TOLD."""
+        return {name: getattr(self, name) for name in TOLD}
 
     def enable(self, *, by: "User | None") -> None:
         self.change(by=by, verb="enable", enabled=True)

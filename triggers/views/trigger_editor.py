@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
@@ -12,15 +12,17 @@ from project.lib.problem import Problem
 from project.lib.text import made_storable
 from project.people.doors import needs, who
 from project.people.roles import can
-from triggers import configure, overflow, registry, trying
+from triggers import configure, overflow, picking, registry, trying
 from triggers.errors import Stale
 from triggers.forms.editor import Editor
 from triggers.forms.schedule import ScheduleForm
 from triggers.forms.source import KINDS
 from triggers.forms.trigger import MAKE
+from triggers.limits import read_limits
 from triggers.models import Breaker, Event, Run, Source, Trigger
+from triggers.models.trigger import TOLD
 from triggers.sources.schedule import zones
-from triggers.trying import Trial
+from triggers.views.bench import Bench, differences, versions_of
 from triggers.views.sources import plan_of
 from triggers.views.triggers import state_of
 
@@ -35,7 +37,7 @@ COUNTED = 10_000  # newest runs whose states are counted
 def trigger_new(request: HttpRequest) -> HttpResponse:
     """A new trigger; it is saved off, unless the other button says otherwise."""
     initial = {name: request.GET[name] for name in ("source", "type_pattern", "handler") if name in request.GET}
-    editor = Editor(request.POST or None, initial=initial)
+    editor = Editor(typed_of(request) or None, initial=initial)
     if request.method != "POST":
         return page(request, editor)
     if editor.is_looking:
@@ -63,20 +65,20 @@ def trigger_edit(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 @needs("configure")
 def save_trigger(request: HttpRequest, row: Trigger) -> HttpResponse:
-    editor = Editor(request.POST, trigger=row)
+    editor = Editor(typed_of(request), trigger=row)
     if editor.is_looking:
         return looked(request, editor)
     if not editor.is_valid():
         return page(request, editor, status=422)
     try:
         version = editor.form.cleaned_data["version"] or 0
-        configure.change_trigger(row, by=who(request), version=version, **editor.row_fields())
+        saved = configure.change_trigger(row, by=who(request), version=version, **editor.row_fields())
     except Stale as stale:
         return page(request, editor, status=409, stale=stale)
     except Problem as refused:
         editor.refuse(refused)
         return page(request, editor, status=422)
-    messages.success(request, f"{row.slug} is saved.")
+    messages.success(request, f"{row.slug} is saved as version {saved.version}; what changed stands under Versions.")
     return onwards(request, editor, row)
 
 
@@ -89,21 +91,42 @@ def onwards(request: HttpRequest, editor: Editor, row: Trigger) -> HttpResponse:
     return redirect("trigger-edit", slug=row.slug)
 
 
+def typed_of(request: HttpRequest) -> QueryDict:
+    """What was typed, and into the filter what was clicked of a real event."""
+    if not (clause := request.POST.get("pick", "")):
+        return request.POST
+    data = request.POST.copy()
+    data["filter"], data["try"] = picking.joined(data.get("filter", ""), clause), "past"
+    return data
+
+
 def looked(request: HttpRequest, editor: Editor) -> HttpResponse:
-    """The page as it stands, with what it would say of past events. Nothing is saved, nothing runs."""
+    """The page as it stands, with what it would say of events. Nothing is saved, nothing runs."""
     editor.is_valid()
-    if "try" not in request.POST:
+    changes = changes_of(editor)
+    if "try" not in editor.form.data and "capture" not in request.POST:
         editor.blame_only()
-        return page(request, editor)
+        return page(request, editor, changes=changes)
     editor.blame_only("source", "type_pattern", "filter")
     clean = editor.form.cleaned_data
     try:
         rule = trying.rule_of(clean.get("source", ""), clean.get("type_pattern", ""), clean.get("filter", ""))
+        bench = Bench.of(editor.form.data, rule, editor.form.chosen_handler)
     except Problem as refused:
         editor.refuse(refused)
     if editor.form.errors:
         return page(request, editor, status=422)
-    return page(request, editor, trials=trying.try_on(rule, trying.newest_events(rule.source)))
+    return page(request, editor, bench=bench, changes=changes)
+
+
+def changes_of(editor: Editor) -> list[dict[str, Any]]:
+    """What saving would change of a trigger that is there; nothing while something of it does not fit."""
+    row = editor.trigger
+    if row is None or any(part.errors for part in editor.parts):
+        return []
+    fields = {name: value for name, value in editor.row_fields().items() if name in TOLD}
+    fields["limits"] = read_limits(fields["limits"])  # as it would be stored
+    return differences(row.told, {**row.told, **fields})
 
 
 def page(
@@ -112,7 +135,8 @@ def page(
     *,
     status: int = 200,
     stale: Stale | None = None,
-    trials: list[Trial] | None = None,
+    bench: Bench | None = None,
+    changes: list[dict[str, Any]] | None = None,
 ) -> HttpResponse:
     row, chosen = editor.trigger, editor.form.chosen_source
     context: dict[str, Any] = {
@@ -122,8 +146,9 @@ def page(
         "trigger": row,
         "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
         "stale": stale,
-        "trials": trials,
-        "would": sum(trial.verdict.matched for trial in trials or ()),
+        "bench": bench,
+        "samples": sorted(trying.samples()),
+        "changes": changes,
         "types": known_types(chosen),
         "chosen_is_clock": row is None and is_clock(chosen),
         "chosen": registry.HANDLERS.get(editor.form.chosen_handler),
@@ -158,6 +183,7 @@ def life_of(row: Trigger) -> dict[str, Any]:
         "counts_by": dict(Counter(runs.values_list("status", flat=True)[:COUNTED])),
         "state": state_of(row),
         "health": overflow.health_of(row),
+        "versions": versions_of(row),
         "breaker": Breaker.objects.open().filter(handler=row.handler).first(),
     }
 

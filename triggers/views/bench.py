@@ -1,0 +1,66 @@
+"""The bench beside a trigger's form: what it would do with past events, with the next ones, with made-up ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from project.lib.text import number
+from triggers import picking, trying
+from triggers.matching import Rule
+from triggers.models import Event, Trigger
+from triggers.trying import Estimate, Trial
+
+SHOWN = 50  # past events
+MOST_VERSIONS = 20
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is shown under the filter; `since` is the number after which arrivals are waited for."""
+
+    trials: list[Trial]
+    since: int | None = None
+    sample: str = ""
+    estimate: Estimate | None = None
+    fields: list[picking.Field] = field(default_factory=list)
+
+    @property
+    def would(self) -> int:
+        return sum(trial.verdict.matched for trial in self.trials)
+
+    @classmethod
+    def of(cls, typed: Mapping[str, str], rule: Rule, handler: str) -> "Bench":
+        """By the button that was pressed. Raises NotValid for a sample nobody knows, BadDelivery."""
+        if typed.get("sample") and typed.get("try") == "sample":
+            arrival = trying.sample_of(typed["sample"], rule.source)
+            return cls(trying.try_on(rule, [arrival]), sample=typed["sample"], fields=picking.fields_of(arrival))  # type: ignore[arg-type]
+        if typed.get("capture") or (typed.get("waiting_since") and typed.get("try") != "past"):
+            told = typed.get("waiting_since", "") if typed.get("capture") != "now" else ""
+            since = number(told) if told else trying.newest_number()
+            events = trying.captured(rule.source, since)
+            return cls(trying.try_on(rule, events), since=since, fields=clickable(events))
+        events = trying.newest_events(rule.source, most=SHOWN)
+        lately = trying.estimate(rule, handler) if events else None
+        return cls(trying.try_on(rule, events), estimate=lately, fields=clickable(events))
+
+
+def clickable(events: list[Event]) -> list[picking.Field]:
+    """The fields of the newest one that can be read."""
+    return picking.fields_of(events[0]) if events else []  # type: ignore[arg-type]
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What of a trigger differs: `{name, before, after}`."""
+    names = [name for name in after if before.get(name) != after[name]]
+    return [{"name": name.replace("_", " "), "before": before.get(name), "after": after[name]} for name in names]
+
+
+def versions_of(row: Trigger) -> list[dict[str, Any]]:
+    """The newest versions, each with what it changed of the one before."""
+    found = list(row.versions.select_related("by").order_by("-version")[: MOST_VERSIONS + 1])
+    older = [*found[1:], None]
+    told = [
+        {"row": one, "changes": differences(before.facts, one.facts) if before else []}
+        for one, before in zip(found, older, strict=True)
+    ]
+    return told[:MOST_VERSIONS]
