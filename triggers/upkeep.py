@@ -30,7 +30,7 @@ def switch(row: Source | Trigger, *, on: bool, by: "User | None", reason: str = 
         else:
             held.disable(by=by, reason=reason)
         if isinstance(held, Source):
-            switched(held, by=by)
+            switched(held, by=by, reason=reason)
         changed(topic_of(row), id=row.slug)
 
 

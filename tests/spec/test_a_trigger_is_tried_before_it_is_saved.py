@@ -14,10 +14,10 @@ from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.handlers import registered
-from triggers import picking, trying
+from triggers import picking, trying, upkeep
 from triggers.errors import NotValid
 from triggers.matching import Rule, compile_filter, match
-from triggers.models import Event, Run, Trigger
+from triggers.models import Audit, Event, Run, Trigger
 from triggers.viewing import event_view
 
 pytestmark = pytest.mark.django_db
@@ -155,7 +155,8 @@ def test_saving_shows_what_it_changes_and_keeps_what_was(browser: Client) -> Non
 
 def test_what_a_seeded_trigger_said_before_its_first_change_is_kept(ann: User) -> None:
     row = builders.trigger("deploy")
-    row.change(by=ann, enabled=False)
+    upkeep.switch(row, on=False, by=ann, reason="too loud")
+    assert Audit.objects.get(verb="disable").detail["reason"] == "too loud"
     assert list(row.versions.order_by("version").values_list("version", "facts__enabled")) == [(1, True), (2, False)]
 
 

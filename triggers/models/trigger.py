@@ -89,7 +89,7 @@ class Trigger(models.Model):
         """Its `limits`, with the usual value of whatever they do not say."""
         return Limits.model_validate(self.limits)
 
-    def change(self, *, by: "User | None", verb: str = "change", **fields: Any) -> None:
+    def change(self, *, by: "User | None", verb: str = "change", reason: str = "", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""
         if not self.versions.exists():
             self.note_version(by=self.changed_by)  # what it said before anybody changed it
@@ -98,7 +98,7 @@ class Trigger(models.Model):
         ConfigVersion.bump()
         self.refresh_from_db()
         self.note_version(by=by)
-        Audit.write(verb, self, by=by, fields=sorted(fields))
+        Audit.write(verb, self, by=by, fields=sorted(fields), reason=reason)
 
     def note_version(self, *, by: "User | None") -> None:
         """Keep what it says now; the oldest beyond MOST_VERSIONS go."""
