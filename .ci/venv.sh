@@ -22,7 +22,9 @@ if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/nu
     "$python" -m venv --clear "$venv" || say "$python could not make $venv"
 fi
 echo "Installing $requirements (once; needs the network or a local package index)"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$requirements" ||
+"$venv/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r "$requirements" ||
     say "the packages of $requirements could not be installed; see above"
+# pip would compile them on one core. What a package brings for another Python cannot be compiled, nor does it matter.
+"$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" || :
 rm -f "$venv/.$(basename "$requirements" .txt)".*
 : >"$stamp"

@@ -1,5 +1,6 @@
 """The people every test knows: Ann asks, Ben reviews, Eve is a stranger; the owner may do everything."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -8,17 +9,19 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection
-from django.test import Client
+from django.test import Client, TransactionTestCase
 
 from approvals.models import Connection
+from project import trouble
 from project import valkey as server
 from project.lib import clock
 from project.people import roles
 from project.people.models import ApiToken, User
-from tests import builders, postgres
+from tests import builders, database, order, postgres
 from triggers import refusals, routing, tallies
 from triggers.bucket import BUCKETS
 
@@ -27,6 +30,7 @@ PASSWORD = "a long enough password"
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Races need two real connections: they run in the PostgreSQL pass of `make test`, not in this one."""
+    order.sort(items)
     if connection.vendor == "postgresql":
         return
     chosen = [item for item in items if not item.get_closest_marker("postgres")]
@@ -40,6 +44,20 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> Iterator[None]:
+    """Instead of pytest-django's own, which migrates from nothing in each process of the suite."""
+    with django_db_blocker.unblock():
+        database.copy()
+    yield
+    with django_db_blocker.unblock():
+        database.drop()
+
+
+# What Django does after a test with `transaction=True`: it truncates every table and makes all permissions anew.
+TransactionTestCase._fixture_teardown = lambda _: database.remove_rows()  # type: ignore[method-assign]
 
 
 def person(name: str, *held: str) -> User:
@@ -126,9 +144,21 @@ def valkey() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The address of a PostgreSQL for tests that start real processes on it."""
+    """The address of a PostgreSQL for tests that start real processes on it: that of `make test`, if it is there."""
+    if address := os.environ.get("TEST_POSTGRES"):
+        yield address
+        return
     with postgres.serve() as address:
         yield address
+
+
+@pytest.fixture
+def one_look(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pages ask once in this test what is wrong with the desk, however slow the machine: it counts queries."""
+    monkeypatch.setattr(trouble, "KEPT", 3600.0)
+    trouble.forget()
+    yield
+    trouble.forget()
 
 
 def answers(path: Path) -> bool:

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from project.supervise import die_with_parent
+
 DEBIAN = Path("/usr/lib/postgresql")
 HASTE = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]  # tests kill our processes, never this server
 
@@ -72,7 +74,7 @@ class Server:
         command += [word for option in self.options for word in ("-c", option)]
         quiet = {"stdout": subprocess.DEVNULL, "cwd": self.folder, **unprivileged()}
         with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(command, stderr=log, **quiet)  # type: ignore[call-overload]
+            self.process = subprocess.Popen(command, stderr=log, preexec_fn=die_with_parent, **quiet)  # type: ignore[call-overload]
         wait_for(self.port, self.process, self.folder / "log")
 
     def crash(self) -> None:
@@ -131,7 +133,13 @@ def wait_for(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:
     raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text()}")
 
 
+def end_in_order() -> None:
+    """Let SIGTERM raise SystemExit: whoever stops the tests must not leave a server behind."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
 def main() -> int:
+    end_in_order()
     try:
         with serve() as address:
             return subprocess.run(

@@ -10,8 +10,8 @@ Rows are read past the product's code, so that a test does not believe what it t
 the folder in its environment (DATA_DIR) and is ended by its number.
 """
 
-import atexit
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -31,15 +31,12 @@ import httpx
 import psycopg
 
 from project.supervise import die_with_parent
-from tests import postgres
+from tests import postgres, prepared
+from tests.prepared import DATABASE, ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 QUICK = {"NIGHTDESK_LEASE": "2", "NIGHTDESK_TICK": "0.5"}  # seconds; see docs/settings.md
-PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 PASSWORD = "a long enough password"
 START = 120.0  # seconds a start may take on a busy machine; it takes ten
-PREPARED = Path(tempfile.gettempdir()) / f"nightdesk-prepared-{os.getpid()}"  # what all desks begin with
-DATABASE = "nightdesk.sqlite3"
 NAMES = ("valkey", "web", "worker", "desk", "beat", "listen")
 
 
@@ -53,6 +50,7 @@ class Desk:
     database_url: str = ""
     process: "subprocess.Popen[bytes] | None" = None
     opened: list[httpx.Client] = field(default_factory=list)
+    console: "subprocess.Popen[str] | None" = None
 
     @property
     def url(self) -> str:
@@ -60,10 +58,9 @@ class Desk:
 
     @property
     def env(self) -> dict[str, str]:
-        passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         given = {"DATA_DIR": str(self.folder), "PORT": str(self.port), "PYTHONUNBUFFERED": "1"}
         database = {"DATABASE_URL": self.database_url} if self.database_url else {}
-        return passed | given | database | self.settings
+        return prepared.passed_on() | given | database | self.settings
 
     # Start and end
 
@@ -96,6 +93,8 @@ class Desk:
         """Whatever the test did: nothing of this desk goes on."""
         for client in self.opened:
             client.close()
+        if self.console:
+            self.console.communicate()  # the end of what it reads is its own
         if self.process and self.process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.stop(12)
@@ -109,10 +108,11 @@ class Desk:
 
     def pids(self, name: str = "") -> list[int]:
         """Every living process of this desk, or those of `web`, `worker`, `desk`, `beat`, `listen`, `valkey`."""
+        watching = self.console.pid if self.console else 0
         return [
             pid
             for pid, told in living().items()
-            if told.get("DATA_DIR") == str(self.folder) and name in ("", of(pid, told))
+            if told.get("DATA_DIR") == str(self.folder) and name in ("", of(pid, told)) and pid != watching
         ]
 
     def main(self, name: str) -> int | None:
@@ -193,12 +193,33 @@ class Desk:
         return done.stdout + done.stderr
 
     def python(self, code: str) -> str:
-        """Run `code` with the desk's settings and models, as its owner would in `manage.py shell`."""
-        return self.manage("shell", "--verbosity", "0", "-c", textwrap.dedent(code)).strip()
+        """What `code` prints, run with the desk's settings and models in one process that stays (tests/console.py)."""
+        if self.console is None:
+            settings = {"DJANGO_SETTINGS_MODULE": "project.settings"} | self.env
+            with open(self.folder / "console.log", "ab") as log:
+                self.console = subprocess.Popen(
+                    [sys.executable, "-m", "tests.console"],
+                    cwd=ROOT,
+                    env=settings,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                )
+        assert self.console.stdin
+        assert self.console.stdout
+        print(json.dumps(textwrap.dedent(code)), file=self.console.stdin, flush=True)
+        said = json.loads(self.console.stdout.readline() or '{"error": "it ended: see console.log"}')
+        assert not said["error"], said["error"]
+        return str(said["printed"]).strip()
+
+    def command(self, *arguments: str) -> str:
+        """What `manage.py …` prints, run in that process."""
+        return self.python(f"from django.core.management import call_command; call_command(*{arguments!r})")
 
     def token(self, *scopes: str, user: str = "owner") -> httpx.Client:
         """A client of the API with a fresh token of `user`."""
-        secret = self.manage("create_token", user, "--name", "test", "--scope", ",".join(scopes)).split()[-1]
+        secret = self.command("create_token", user, "--name", "test", "--scope", ",".join(scopes)).split()[-1]
         client = httpx.Client(
             base_url=self.url, headers={"authorization": f"Bearer {secret}"}, timeout=60, trust_env=False
         )
@@ -213,11 +234,13 @@ class Desk:
 
 @contextlib.contextmanager
 def desk(database_url: str = "", *, quick: bool = True, **settings: str) -> Iterator[Desk]:
-    """A desk that is not started yet."""
+    """A desk that is not started yet. Its database is migrated and its files are collected; `up` looks all the same."""
     folder = Path(tempfile.mkdtemp(prefix="nd-", dir="/tmp"))  # a socket's path must stay short
     given = (QUICK if quick else {}) | settings
-    prepare(folder, sqlite=not database_url)
-    made = Desk(folder, postgres.free_port(), given, fresh_database(database_url) if database_url else "")
+    prepared.static(folder / "static")
+    if not database_url:
+        prepared.sqlite(folder / DATABASE)
+    made = Desk(folder, postgres.free_port(), given, prepared.postgres(database_url) if database_url else "")
     try:
         yield made
     finally:
@@ -225,28 +248,12 @@ def desk(database_url: str = "", *, quick: bool = True, **settings: str) -> Iter
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def prepare(folder: Path, *, sqlite: bool) -> None:
-    """Give a desk its static files and an empty, migrated database, made once a session: ten seconds less a start.
-
-    `up` looks at both all the same. On PostgreSQL a desk migrates by itself.
-    """
-    if not PREPARED.exists():
-        atexit.register(shutil.rmtree, PREPARED, ignore_errors=True)
-        env = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | {"DATA_DIR": str(PREPARED)}
-        collect = "from project import assets; assets.collect()"
-        for arguments in (["migrate", "--verbosity", "0"], ["shell", "--verbosity", "0", "-c", collect]):
-            subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=env, check=True)
-    shutil.copytree(PREPARED / "static", folder / "static", copy_function=os.link)
-    if sqlite:
-        shutil.copy(PREPARED / DATABASE, folder / DATABASE)
-
-
 def fresh_database(server: str) -> str:
-    """A new database on this PostgreSQL, as an address."""
-    name = f"desk_{time.time_ns()}"
+    """A new database without a table on this PostgreSQL, as an address."""
+    name = f"fresh_{time.time_ns()}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
-    return f"{server.rpartition('/')[0]}/{name}"
+    return prepared.on(server, name)
 
 
 def living() -> dict[int, dict[str, str]]:

@@ -9,7 +9,6 @@ os.environ.pop("REDIS_URL", None)
 os.environ.pop("BROKER_URL", None)
 
 from project.settings import *  # noqa: E402, F403
-from project.settings import DATA_DIR, DATABASES  # noqa: E402
 
 CELERY_BROKER_URL = "memory://"  # bells ring unheard: rows and tick must be enough
 REVIEW_SAMPLE = 0  # nothing is left to chance
@@ -18,6 +17,3 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
-if str(DATABASES["default"]["ENGINE"]).endswith("sqlite3"):
-    # A file, not memory: threads and processes share it as they do in the product.
-    DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}

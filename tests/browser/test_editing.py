@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("team")]
 
 
 def test_what_was_edited_is_what_happens_once(shop, opens):
-    shop.manage("ring", "github-issue")
+    shop.command("ring", "github-issue")
     shop.until(lambda: shop.count("approvals_action", "kind = 'github.create_pr' AND status = 'awaiting'") == 1)
     action = shop.rows("SELECT id FROM approvals_action WHERE kind = 'github.create_pr'")[0][0]
     ben = live(opens("ben", f"/actions/{action}"))

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_dead_letter_is_edited_and_run_again(shop, opens, team):
-    shop.manage("ring", "github-fails")
+    shop.command("ring", "github-fails")
     shop.until(lambda: shop.count("triggers_deadletter", "status = 'open'") == 1)
     ((letter, dead, event),) = shop.rows("SELECT id, run_id, event_id FROM triggers_deadletter")
     before = shop.rows(f"SELECT raw, data_json FROM triggers_event WHERE id = {event}")
@@ -67,7 +67,7 @@ def test_filters_update_the_rows_and_the_address_without_loading_the_page(shop, 
 
 
 def test_a_trigger_is_written_while_its_filter_is_tried(shop, opens):
-    shop.manage("ring", "github-issue")
+    shop.command("ring", "github-issue")
     page = opens("owner", "/triggers/new")
     page.select_option("#id_source", "github")
     expect(page.locator("#id_type_pattern")).to_be_visible()

@@ -43,7 +43,7 @@ def test_the_whole_story_without_a_reload(shop, opens):
 
     shop.until(lambda: shop.count("triggers_run", "status = 'succeeded'") == 1)
     runs = shop.count("triggers_run")
-    shop.manage("ring", "github-issue", "--again")
+    shop.command("ring", "github-issue", "--again")
     assert shop.count("triggers_run") == runs
     assert shop.count("triggers_event", "source_id IS NOT NULL") == 1
 
@@ -62,7 +62,7 @@ def test_a_delivery_from_the_button_arrives_too(shop, opens):
 def test_what_gave_up_is_found_and_run_again_from_the_browser(shop, opens):
     home = opens("owner")
     expect(home.locator("html")).to_have_attribute("data-conn", "live")
-    shop.manage("ring", "github-fails")
+    shop.command("ring", "github-fails")
     expect(home.locator("#rail .count.fail")).to_have_text("1")
     home.click("#rail >> text=Dead letters")
     expect(home.locator("#letters tbody tr")).to_have_count(1)

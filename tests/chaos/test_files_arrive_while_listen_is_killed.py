@@ -55,11 +55,11 @@ def test_each_file_is_told_once(shop: Desk) -> None:
 def test_an_upload_rings_through_and_again_tells_nothing(shop: Desk) -> None:
     shop.start()
     shop.until(lambda: shop.rows(WATCHING)[0][0], seconds=60)
-    first = shop.manage("ring", "upload")
+    first = shop.command("ring", "upload")
     assert "accepted" in first
     shop.until(lambda: shop.count("triggers_run", "handler = 'new-upload' AND status = 'succeeded'") == 1)
-    again = shop.manage("ring", "upload", "--again")
+    again = shop.command("ring", "upload", "--again")
     assert "nothing to tell" in again
     assert first.split()[0] == again.split()[0]
-    assert "accepted" in shop.manage("ring", "upload")
+    assert "accepted" in shop.command("ring", "upload")
     assert len(told(shop)) == 2

@@ -89,7 +89,7 @@ def test_a_process_without_a_pool_ends_itself_and_says_where_it_was(
         assert (now, why) == (status, reason)
         if code == 1:  # no thread of it could write: the next round finds its lease over
             assert "in holds" in done.stderr
-            shop.manage("tick", "--once")
+            shop.command("tick", "--once")
             ((now, why, crashes, error),) = shop.rows(RUNS)
             assert (now, why) == ("queued", "worker_lost")
         assert crashes == 1

@@ -25,7 +25,7 @@ def test_ingest_work_ticks_and_reading(shop: Desk) -> None:
     with Caller(shop, shop.python(TRIGGER).split()[-1], pause=0.01, threads=3) as caller:
         looker.start()
         while len(caller.answered) < ORDERS:
-            shop.manage("tick", "--once")  # one more process that writes
+            shop.command("tick", "--once")  # one more process that writes
     over.set()
     looker.join(60)
     done = "handler = 'take-order' AND status = 'succeeded'"

@@ -83,6 +83,7 @@ def test_nothing_anybody_types_breaks_it(desk, ann, find, words):
     assert find(ann, words).status_code == 200
 
 
+@pytest.mark.usefixtures("one_look")
 def test_a_question_costs_few_queries(desk, ann, sign_in):
     client = sign_in(ann)
     client.get("/find?q=1")  # what keeps the desk from its work is asked every few seconds, by whichever page

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+import psycopg
 import pytest
 
 from tests.processes import DATABASE, NAMES, ROOT, Desk, desk
@@ -131,6 +132,8 @@ def test_ctrl_c_is_as_good_as_sigterm(shop):
 
 def test_it_runs_on_postgresql_and_a_foreign_redis_as_well(postgres_server, valkey):
     with desk(postgres_server, REDIS_URL=valkey) as shop:
+        with psycopg.connect(shop.database_url) as connection:  # the very first start here, too
+            connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         shop.start()
         assert shop.main("valkey") is None
         assert shop.count("people_user") == 1

@@ -162,6 +162,7 @@ def test_the_exact_bytes_are_a_download(desk, ann, sign_in):
     assert answer["X-Content-Type-Options"] == "nosniff"
 
 
+@pytest.mark.usefixtures("one_look")
 @pytest.mark.parametrize("name", ["events", "runs", "dead-letters", "triggers", "sources", "connections"])
 def test_lists_ask_the_same_number_of_questions_however_long(desk, owner, sign_in, name):
     browser = sign_in(owner)
