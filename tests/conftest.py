@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.test import Client, TransactionTestCase
 
@@ -36,6 +37,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [item for item in items if not item.get_closest_marker("postgres")]
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("postgres")])
     items[:] = chosen
+
+
+def pytest_unconfigure() -> None:
+    """What the tests wrote into memory is given back."""
+    shutil.rmtree(settings.DATA_DIR, ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True)
