@@ -75,6 +75,6 @@ def doubt(action_id: int) -> bool:
 def began(action: Action) -> datetime:
     """When it may have been sent first: so long its key counts at the far side."""
     first = action.decided_at or action.created_at
-    origin = Run.objects.filter(pk=action.origin_run, queued_at__lt=first).first()
-    mark = Counted.objects.filter(name=MARK, until__lt=first).first()
-    return origin.queued_at if origin and mark else first
+    if action.origin_run is None or not Counted.objects.filter(name=MARK, until__lt=first).exists():
+        return first
+    return min([first, *Run.objects.filter(pk=action.origin_run).values_list("queued_at", flat=True)])

@@ -12,6 +12,7 @@ from project.env import BadSetting, text
 SOCKET_PATH_BYTES = 103  # what macOS takes; Linux takes 107
 LONG_LIVED = 60  # seconds a worker keeps its database connection
 POOL = {"min_size": 1, "max_size": 16, "timeout": 10}  # of a web process on PostgreSQL
+PREPARED = 3  # uses of a statement by one connection after which PostgreSQL keeps it
 POSTGRES_OPTIONS = "-c idle_in_transaction_session_timeout=30s -c lock_timeout=5s"
 
 
@@ -57,6 +58,8 @@ def postgres(name: str, url: str, *, web: bool) -> dict[str, object]:
         raise BadSetting(name, "lacks the name of the database after the host")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     options: dict[str, object] = {"options": POSTGRES_OPTIONS, **query}
+    if options["options"]:  # pgbouncer may answer each transaction from another connection
+        options["prepare_threshold"] = PREPARED
     if web:
         options["pool"] = POOL
     return {

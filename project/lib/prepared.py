@@ -4,16 +4,24 @@
     [(status,)] = held(pk=7, fence=2)
 
 The statement stays the ORM's own, so its rules are written in one place. What changes from call to call are the
-parameters it names; whatever else the query reads is what it was at the first call."""
+parameters it names; whatever else the query reads is what it was at the first call.
+
+PostgreSQL plans a statement once, too, where the connection lets it (`prepare_threshold`): what does not change stands
+in its text, so that a plan made for all calls finds the partial indexes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain, zip_longest
 from typing import Any, Generic, TypeVar
 
+import psycopg
 from django.db import DEFAULT_DB_ALIAS, connection, models
 from django.db.models import sql
 from django.db.models.query import get_related_populators
+
+from project.lib import clock
 
 Built = TypeVar("Built")
 STAND_INS: dict[type, Callable[[int], Any]] = {  # unlike each other, and within what every column takes
@@ -38,6 +46,28 @@ class Text:
         for place, name in self.places:
             params[place] = like(self.params[place], given[name])
         return params
+
+    def with_constants(self) -> "Text":
+        """The same with only what is given at each call as a parameter."""
+        places = dict(self.places)
+        words = ["%s" if place in places else literal(value) for place, value in enumerate(self.params)]
+        parts = self.sql.split("%s")
+        text = "".join(chain.from_iterable(zip_longest(parts, words, fillvalue="")))
+        params = tuple(value for place, value in enumerate(self.params) if place in places)
+        named = tuple(enumerate(places[place] for place in sorted(places)))
+        return Text(text, params, named, self.compiler, self.converters)
+
+
+def literal(value: Any) -> str:
+    return psycopg.sql.Literal(value).as_string(connection.connection).replace("%", "%%")
+
+
+def cursor() -> AbstractContextManager[Any]:
+    """One whose parameters the server binds: the driver's own of Django writes them into the text."""
+    if connection.vendor != "postgresql":
+        return connection.cursor()
+    connection.ensure_connection()
+    return connection.make_cursor(psycopg.Cursor(connection.connection))
 
 
 def like(stand_in: Any, value: Any) -> Any:
@@ -78,7 +108,8 @@ class Prepared(Generic[Built]):
         if (again, places_of(changed, others)) != (text, places) or {name for _, name in places} != set(self.kinds):
             raise TypeError(f"a prepared statement has one form and uses every parameter: {text}")
         columns = [column[0] for column in compiler.select[: compiler.col_count]] if compiler.select else []
-        return Text(text, tuple(params), places, compiler, compiler.get_converters(columns))
+        made = Text(text, tuple(params), places, compiler, compiler.get_converters(columns))
+        return made.with_constants() if connection.vendor == "postgresql" else made
 
     def stand_ins(self, first: int) -> dict[str, Any]:
         return {name: STAND_INS[kind](first + number) for number, (name, kind) in enumerate(self.kinds.items())}
@@ -95,9 +126,9 @@ class Select(Prepared[models.QuerySet[Any, Any]]):
 
     def __call__(self, **given: Any) -> list[Any]:
         text = self.text()
-        with connection.cursor() as cursor:
-            cursor.execute(text.sql, text.filled(given))
-            found = cursor.fetchall()
+        with cursor() as run:
+            run.execute(text.sql, text.filled(given))
+            found = run.fetchall()
         if not found:
             return []
         rows = map(tuple, text.compiler.apply_converters(found, text.converters))
@@ -115,6 +146,18 @@ def instance(compiler: Any, row: Sequence[Any]) -> models.Model:
     return made
 
 
+class Held(Select):
+    """Locks the rows of a `values_list`; returns after each row's values the database's time at which it is held."""
+
+    def compile(self) -> Text:
+        """The time is asked outside the query that locks, else PostgreSQL would tell when it began to wait."""
+        made = super().compile()
+        return replace(made, sql=f"SELECT held.*, {clock.question().replace('%', '%%')} FROM ({made.sql}) held")
+
+    def __call__(self, **given: Any) -> list[Any]:
+        return [(*values, clock.read(told)) for *values, told in super().__call__(**given)]
+
+
 class Update(Prepared[tuple[models.QuerySet[Any, Any], dict[str, Any]]]):
     """Returns how many rows it changed; `build` returns the rows and the new values of their fields."""
 
@@ -127,9 +170,9 @@ class Update(Prepared[tuple[models.QuerySet[Any, Any], dict[str, Any]]]):
 
     def __call__(self, **given: Any) -> int:
         text = self.text()
-        with connection.cursor() as cursor:
-            cursor.execute(text.sql, text.filled(given))
-            count: int = cursor.rowcount
+        with cursor() as run:
+            run.execute(text.sql, text.filled(given))
+            count: int = run.rowcount
         return count
 
 
@@ -144,5 +187,5 @@ class Insert:
 
     def __call__(self, row: models.Model) -> None:
         values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in self.fields]
-        with connection.cursor() as cursor:
-            cursor.execute(self.sql, values)
+        with cursor() as run:
+            run.execute(self.sql, values)

@@ -61,9 +61,11 @@
 28  woken before it sleeps
       chaos/test_kill_loop::test_each_run_ends_once_and_each_effect_happens_once
 29  a database restored from its backup
-      (nothing: old effects are not looked for; docs/production.md)
+      spec/test_a_restored_database_sends_nothing_twice::test_what_a_run_of_the_backup_asks_for_later_is_looked_for_first
 30  a slot that is never freed
       races/test_limits_hold::test_a_slot_is_freed_with_the_last_word_of_its_run_whoever_speaks_it
+    killed while what a failed run did is undone
+      chaos/test_triage_survives_its_workers::test_killed_while_what_a_failed_run_did_is_undone
     a disk that is full
       chaos/test_the_database_is_lost::test_a_full_disk_refuses_at_the_door_and_loses_nothing
 """

@@ -1,12 +1,29 @@
-"""kill -9 wherever it hurts most: the story still ends with one pull request and one comment at the far side."""
+"""kill -9 wherever it hurts most: the story still ends with one pull request and one comment at the far side.
+
+So does the undoing of one that fails: each effect is undone once, the last one first."""
 
 import httpx
 import pytest
 
 from tests.chaos.conftest import SlowGitHub, connect
+from tests.chaos.load import TRIGGER, sign
+from tests.chaos.striking import Plan
 from tests.processes import Desk
 from tests.recorder import Recorder
 
+TRIP = """
+from approvals.act import act
+from triggers.errors import Permanent
+from triggers.registry import handler
+
+
+@handler("take-order")
+def take_order(run):
+    for place in ("flight", "hotel", "car"):
+        comment = {"kind": "github.comment", "repo": "acme/shop", "number": 1}
+        act(run, place, **comment, body=place, compensate={**comment, "body": f"no {place}"})
+    raise Permanent("the guest does not come")
+"""
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 
 
@@ -46,12 +63,35 @@ def test_killed_over_and_over_from_the_first_moment(shop: Desk, github: SlowGitH
     assert (len(github.pulls), len(github.comments)) == (1, 1)
 
 
+def test_killed_while_what_a_failed_run_did_is_undone(shop: Desk, github: SlowGitHub, far_side: Recorder) -> None:
+    plan = Plan(shop, seed=1)
+    shop.handlers(TRIP, name="trip")
+    shop.start()
+    connect(shop, far_side)
+    # Each place is passed three times on the way there. The first way back is done and not written down, the second
+    # one begun and not called, the third one done and its outcome not committed.
+    plan.strike("after_call kill #4", "after_delivering_commit kill #5", "before_outcome_commit kill #5")
+    headers, body = sign(shop.python(TRIGGER).split()[-1], 0)
+    assert httpx.post(f"{shop.url}/hooks/generic", content=body, headers=headers, trust_env=False).status_code == 202
+    shop.until(lambda: undone(shop) == 3, seconds=120)
+
+    assert len(plan.struck("kill")) == 3
+    said = [item["body"].split("\n")[0] for item in github.comments]
+    assert said == ["flight", "hotel", "car", "no car", "no hotel", "no flight"]
+    assert shop.rows("SELECT status FROM triggers_run") == [("dead",)]
+    assert {status for (status,) in shop.rows("SELECT status FROM approvals_action")} == {"delivered"}
+
+
+def undone(shop: Desk) -> int:
+    return shop.count("approvals_compensation", "status = 'undone'")
+
+
 def begin(shop: Desk, far_side: Recorder) -> httpx.Client:
     """An open desk whose GitHub is the recording server, and one delivery for it."""
     shop.start()
     connect(shop, far_side)
     client = shop.token("read", "decide")
-    shop.manage("ring", "github-issue")
+    shop.command("ring", "github-issue")
     return client
 
 

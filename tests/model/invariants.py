@@ -7,6 +7,7 @@ Broken ones raise AssertionError with the rows.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
@@ -131,9 +132,13 @@ class Replay(Journal):
         self.asked = super().take_name(name, **how)
         return self.asked
 
-    def look(self, **how: Any) -> None:
-        """Asked before anything is computed or written."""
+    def look(self) -> None:
+        """Asked before anything is computed."""
         raise AssertionError(f"R-{self.run.pk} asks for “{self.asked}”, which its journal does not hold")
+
+    def hold(self, **how: Any) -> datetime:
+        """Asked before anything is written."""
+        raise AssertionError(f"R-{self.run.pk} writes “{self.asked}”, which its journal does not hold")
 
 
 def a_finished_run_replays_without_a_new_step(run: Run) -> None:

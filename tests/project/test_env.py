@@ -109,7 +109,7 @@ def test_a_postgres_address_is_taken_apart_with_its_escapes(monkeypatch):
         "PORT": "6432",
         "NAME": "night desk",
     }
-    assert entry["OPTIONS"] == {"options": backends.POSTGRES_OPTIONS, "sslmode": "require"}
+    assert entry["OPTIONS"] == {"options": backends.POSTGRES_OPTIONS, "sslmode": "require", "prepare_threshold": 3}
 
 
 def test_a_postgres_socket_and_ipv6_are_understood(monkeypatch):
