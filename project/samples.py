@@ -2,11 +2,9 @@
 
 import base64
 import fcntl
-import hmac
 import json
 import socket
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,16 +12,21 @@ import httpx
 from django.conf import settings
 from django.db.models import Max
 
+from project import signing
 from project.lib.crypto import Unreadable
 from project.processes import PLAN
-from project.sample_bodies import SAMPLES, Sample
+from project.provider_bodies import OTHERS
+from project.sample_bodies import SAMPLES as OF_THE_TOUR
+from project.sample_bodies import Sample
 from project.sample_entries import ENTRIES, NotWritten, write
+from triggers import configure
 from triggers.models import Event, Source, Watch
 from triggers.sources.details import scheme_of
-from triggers.sources.signed_text import key_bytes, signed_bytes
+from triggers.sources.verify import catalogue
 
 __all__ = ["ENTRIES", "SAMPLES", "NotSent", "Sent", "send"]
 
+SAMPLES = OF_THE_TOUR | OTHERS
 TIMEOUT = 20.0  # seconds for the whole delivery
 
 
@@ -40,21 +43,15 @@ class Sent:
     link: str
 
 
-def send(name: str, base_url: str = "", *, again: bool = False) -> Sent:
+def send(name: str, base_url: str = "", *, again: bool = False, make: bool = False) -> Sent:
     """Send the sample `name` to the desk at `base_url` (default: this machine's). `again` repeats its last body and
-    id byte for byte. Raises NotSent."""
+    id byte for byte; `make` makes the source it goes to, where there is none. Raises NotSent."""
     if name in ENTRIES:
         return written(name, base_url, again=again)
     sample = SAMPLES.get(name)
     if sample is None:
         raise NotSent(f"there is no sample {name!r}; there are: {', '.join([*SAMPLES, *ENTRIES])}")
-    source = Source.objects.kept().filter(slug=sample.source).first()
-    try:
-        known = source is not None and (source.kind == "file" or source.secrets)
-    except Unreadable as error:
-        raise NotSent(error.detail) from error
-    if source is None or not known:
-        raise NotSent(f"this desk has no source {sample.source!r} with a secret; manage.py seed_tour makes one")
+    source = source_for(sample, make=make)
     headers, body = recall(name) if again else prepare(sample)
     if source.kind == "file":
         if base_url:
@@ -64,7 +61,12 @@ def send(name: str, base_url: str = "", *, again: bool = False) -> Sent:
         return sent
     remember(name, headers, body)
     url = f"{base_url.rstrip('/') or own_address()}/hooks/{source.slug}"
-    return read(post(url, headers | signature(source, headers, body), body), base_url)
+    try:
+        proved = signing.signed(source, headers, body, folder(), time.time())
+    except signing.CannotSign as refusal:
+        raise NotSent(f"{source.slug}: {refusal}") from refusal
+    answer = post(f"{url}?{proved.query}" if proved.query else url, proved.headers, proved.body)
+    return read(answer, base_url, source)
 
 
 def written(name: str, base_url: str, *, again: bool) -> Sent:
@@ -85,17 +87,28 @@ def prepare(sample: Sample) -> tuple[dict[str, str], bytes]:
     return {"Content-Type": "application/json"} | headers, body.encode()
 
 
-def signature(source: Source, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
-    """What proves the sender, by what the verifier itself reads of the catalogue."""
-    secret, scheme = str(source.secrets[0]["value"]), scheme_of(source)
-    where = scheme["signature"]
-    if scheme["scheme"] == "token":
-        return {where["header"]: where.get("prefix", "") + secret}
-    key = key_bytes(scheme.get("key", {}), secret.encode()) or b""
-    named = {name.lower(): value for name, value in headers.items()}
-    mac = hmac.digest(key, signed_bytes(scheme["signed"], body, named, {}, key) or b"", scheme["digest"])
-    text = base64.b64encode(mac).decode() if where.get("encoding") == "base64" else mac.hex()
-    return {where["header"]: where.get("prefix", "") + text}
+def source_for(sample: Sample, *, make: bool) -> Source:
+    """The source this sample goes to; with `make` it is made when there is none of that name. Raises NotSent."""
+    source = Source.objects.kept().filter(slug=sample.source).first()
+    try:
+        if source is not None and (source.kind == "file" or source.secrets):
+            return source
+    except Unreadable as error:
+        raise NotSent(error.detail) from error
+    if sample.source not in catalogue() or source is not None:
+        raise NotSent(f"this desk has no source {sample.source!r} with a secret; manage.py seed_tour makes one")
+    if not make:
+        raise NotSent(f"this desk has no source {sample.source!r}; to make one and ring it: manage.py ring NAME --make")
+    secret, config = signing.made_secret(sample.source, folder())
+    chat = sample.source in Source.CHATS
+    return configure.make_source(
+        by=None,
+        slug=sample.source,
+        kind=sample.source if chat else "webhook",
+        provider=sample.source,
+        config=config,
+        secrets=[{"value": secret}],
+    )
 
 
 def put(source: Source, name: str, body: bytes, *, again: bool) -> Sent:
@@ -138,8 +151,12 @@ def post(url: str, headers: dict[str, str], body: bytes) -> httpx.Response:
         raise NotSent(f"{url}: {error or type(error).__name__}") from error
 
 
-def read(answer: httpx.Response, base_url: str) -> Sent:
-    """The desk's answer, or NotSent with its status and text."""
+def read(answer: httpx.Response, base_url: str, source: Source) -> Sent:
+    """The desk's answer, or NotSent with its status and text. Some providers hear nothing of the event it became: then
+    the newest of the source is it."""
+    if answer.status_code == 200 and "replies" in scheme_of(source):
+        newest = Event.objects.filter(source=source).order_by("-pk").first()
+        return Sent("accepted", newest.pk if newest else None, link_to(newest) if newest else "")
     if answer.status_code not in (200, 202):
         raise NotSent(f"the desk refused it: {answer.status_code} {answer.text[:300]}".strip())
     try:

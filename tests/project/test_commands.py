@@ -9,15 +9,18 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 
-from project import processes, samples, tour
+from project import processes, samples, signing, tour
 from project.management.commands import listen
 from project.people.models import ApiToken, User
+from tests import builders
 from triggers import dispatch
 from triggers.ingest import ingest
 from triggers.models import Event, Pulse, Run, Source, Trigger
 from triggers.sources import webhook
+from triggers.sources.places import headers_in
 from triggers.sources.proof import prove
 from triggers.sources.replies import Handshake
+from triggers.sources.verify import catalogue
 
 
 def test_a_token_is_printed_once_and_stored_as_a_hash(ann, capsys):
@@ -85,7 +88,7 @@ def test_the_tour_is_completed_and_nothing_in_it_touched(db, settings, capsys):
 def test_samples_are_listed(capsys):
     call_command("ring", list=True)
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert listed == list(samples.SAMPLES)
+    assert listed == [*samples.SAMPLES, *samples.ENTRIES]
 
 
 @pytest.mark.parametrize(
@@ -190,23 +193,45 @@ def test_listen_ticks_when_nobody_else_does(db):
     assert not listener.help_out(helping=True)
 
 
+def rung(name):
+    """What comes of a fresh delivery of this sample at the desk, without the wire; its source is made when it lacks."""
+    sample = samples.SAMPLES[name]
+    source = samples.source_for(sample, make=True)
+    headers, body = samples.prepare(sample)
+    sent = signing.signed(source, headers, body, samples.folder(), time.time())
+    given = headers_in(
+        [(key.lower().encode(), value.encode()) for key, value in sent.headers.items()], sent.query.encode()
+    )
+    proven = prove(source, sent.body, given, now=time.time(), came=time.time())
+    return webhook.arrivals_of(source, proven.raw, given, proven=proven)
+
+
 @pytest.mark.parametrize("name", [name for name, sample in samples.SAMPLES.items() if sample.source != "inbox"])
 def test_every_sample_is_signed_as_its_source_demands(db, name):
-    tour.first_start(bare=False)
-    sample = samples.SAMPLES[name]
-    source = Source.objects.get(slug=sample.source)
-    headers, body = samples.prepare(sample)
-    sent = {key.lower(): value for key, value in (headers | samples.signature(source, headers, body)).items()}
-    proven = prove(source, body, sent, now=time.time(), came=time.time())
+    if samples.SAMPLES[name].source not in catalogue():
+        tour.first_start(bare=False)
     if name == "github-ping":
         with pytest.raises(Handshake):
-            webhook.arrivals_of(source, body, sent, proven=proven)
+            rung(name)
         return
-    [arrival] = webhook.arrivals_of(source, body, sent, proven=proven)
-    again = samples.prepare(sample)
-    assert again[1] != body
-    [second] = webhook.arrivals_of(source, again[1], {key.lower(): value for key, value in again[0].items()})
-    assert not {key for key, _ in second.keys} & {key for key, _ in arrival.keys}
+    [arrival], [second] = rung(name), rung(name)
+    assert not {key for key, _ in second.keys} & {key for key, _ in arrival.keys}, "each is a new one"
+    assert arrival.ce_id != second.ce_id
+
+
+def test_there_is_a_sample_of_every_provider():
+    assert {sample.source for sample in samples.SAMPLES.values()} >= catalogue().keys() - {"none", "cloudevents"}
+
+
+def test_only_the_provider_signs_for_a_source_that_trusts_its_key(db):
+    """Discord's public key is all the desk has; the one to try it with is told."""
+    builders.source(
+        "discord", provider="discord", secrets=("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8",)
+    )
+    with pytest.raises(CommandError, match="it trusts the provider's own key"):
+        call_command("ring", "discord", url="http://127.0.0.1:9")
+    with pytest.raises(CommandError, match="ring NAME --make"):
+        call_command("ring", "zoom", url="http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize(
