@@ -153,8 +153,9 @@ def test_saving_shows_what_it_changes_and_keeps_what_was(browser: Client) -> Non
     assert 'id="versions"' in page.text
 
 
-def test_what_a_seeded_trigger_said_before_its_first_change_is_kept(ann: User) -> None:
+def test_what_a_seeded_trigger_said_before_its_first_change_is_kept(ann: User, browser: Client) -> None:
     row = builders.trigger("deploy")
+    assert browser.get(f"/triggers/{row.slug}").context["versions"] == []
     upkeep.switch(row, on=False, by=ann, reason="too loud")
     assert Audit.objects.get(verb="disable").detail["reason"] == "too loud"
     assert list(row.versions.order_by("version").values_list("version", "facts__enabled")) == [(1, True), (2, False)]

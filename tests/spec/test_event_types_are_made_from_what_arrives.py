@@ -327,6 +327,12 @@ class TestPages:
         assert f'href="/events/{odd.pk}"' in page
         assert "note" in sign_in(owner).get(f"/event-types/{ORDER}?schema=seen").text
 
+    def test_a_young_type_has_a_page_too(self, owner: User, sign_in: Callable[[User], Client]) -> None:
+        builders.source()
+        come(order(1))
+        learning.learn()
+        assert "Still learning" in sign_in(owner).get(f"/event-types/{ORDER}").text
+
     def test_an_admin_tries_a_schema_before_it_is_saved(
         self, orders: EventType, owner: User, sign_in: Callable[[User], Client]
     ) -> None:

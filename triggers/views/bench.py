@@ -58,7 +58,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dic
 def versions_of(row: Trigger) -> list[dict[str, Any]]:
     """The newest versions, each with what it changed of the one before."""
     found = list(row.versions.select_related("by").order_by("-version")[: MOST_VERSIONS + 1])
-    older = [*found[1:], None]
+    older = [*found, None][1:]
     told = [
         {"row": one, "changes": differences(before.facts, one.facts) if before else []}
         for one, before in zip(found, older, strict=True)

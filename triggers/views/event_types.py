@@ -113,7 +113,7 @@ def listens(trigger: Trigger, row: EventType) -> bool:
 
 def with_changes(versions: list[Any]) -> list[dict[str, Any]]:
     """Each version with what it changed of the schema before it."""
-    older = [*versions[1:], None]
+    older = [*versions, None][1:]
     return [
         {"row": one, "difference": difference(raw_json(before.schema), raw_json(one.schema)) if before else []}
         for one, before in zip(versions, older, strict=True)
