@@ -17,7 +17,7 @@ from imap_tools import ImapToolsError
 
 from project.lib.egress import EgressError
 from project.lib.problem import Problem
-from triggers.listeners import imap, stream
+from triggers.listeners import imap, redis_link
 from triggers.listeners.thread import Trouble
 from triggers.models import Event, Source
 from triggers.sources.kafka import parse_topics
@@ -45,7 +45,7 @@ class NotWritten(Exception):
 def into_stream(source: Source, number: int) -> None:
     config = parse_stream(source.config)
     data: dict[str, Any] = {config.data_field or "payload": json.dumps({"id": number, **ORDER})}
-    with stream.connect(source, config) as client:
+    with redis_link.connect(source, config) as client:
         client.xadd(config.stream, {config.type_field or "type": "order.created", **data})
 
 

@@ -6,9 +6,11 @@ import pytest
 from lucide import IconDoesNotExist
 from lucide.templatetags.lucide import lucide
 
+from approvals.connection_systems import SYSTEMS
 from project import context
 from project.templatetags import desk
 from tests.house import tree
+from triggers.forms.source import KINDS
 
 INLINE = re.compile(
     r"""<style|\sstyle=|<script(?![^>]*\ssrc=)|\son[a-z]+=["']|javascript:|\|\s*safe\b|hx-on|mark_safe"""
@@ -29,10 +31,11 @@ def test_nothing_is_inline():
 
 
 def icons():
-    """Every icon a page may ask for: by its own name, by a status, by a line of the rail."""
+    """Every icon a page may ask for: by its own name, a status, a line of the rail, a kind of source, a system."""
     written = {name for path in tree.templates() for rule in (ICON, NAMED) for name in rule.findall(path.read_text())}
     rail = {icon for group in context.GROUPS for _, icon, *_ in group}
-    return sorted(written | rail | {look.icon for look in desk.LOOKS.values()})
+    kinds = {icon for icon, *_ in [*KINDS.values(), *SYSTEMS.values()]}
+    return sorted(written | rail | kinds | {look.icon for look in desk.LOOKS.values()})
 
 
 def test_pages_name_icons_at_all():

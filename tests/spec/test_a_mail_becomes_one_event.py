@@ -280,7 +280,7 @@ def test_a_server_without_idle_is_asked_every_minute(far):
 def test_idle_is_said_anew_before_any_server_hangs_up(far):
     one = listener(mailbox(far), **QUICK)
     turns(one)
-    one.next_again = 0
+    one.next_look = 0
     turns(one, 2)
     assert (far.said("IDLE"), mail.AGAIN < 29 * 60) == (2, True)
     one.let_go()

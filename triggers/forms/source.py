@@ -23,7 +23,7 @@ KINDS = {
     "schedule": ("calendar-clock", "Schedule", "The clock rings: by a cron line, every few minutes, or once."),
     "file": ("folder-open", "Files", "A file arrives in a folder, changes, moves or goes."),
     "email": ("mail", "Mail", "A mail arrives in a mailbox that is read over IMAP."),
-    "redis_stream": ("waves", "Redis stream", "A program adds an entry to a stream of Redis or Valkey."),
+    "redis_stream": ("logs", "Redis stream", "A program adds an entry to a stream of Redis or Valkey."),
     "kafka": ("workflow", "Kafka", "A program writes a record to a topic of Kafka."),
     "database": ("database", "Database", "A row of a table is new or changed, or lies in an outbox."),
     "cloudevents": ("cloud", "CloudEvents", "A program sends CloudEvents 1.0 with a bearer secret."),

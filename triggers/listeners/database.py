@@ -48,6 +48,9 @@ class TableListener(Listener):
             self.link.close()
             self.link = None
 
+    def hold(self) -> None:
+        """The place that was read has not moved, and no row was acknowledged."""
+
     def turn(self, now: float) -> None:
         if self.link is None:
             self.link = link_to(self.source, self.table)

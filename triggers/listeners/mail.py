@@ -42,7 +42,7 @@ class MailListener(Listener):
         self.mailbox: Mailbox | None = None
         self.can_idle = self.is_idling = False
         self.slice = SLICE
-        self.next_look = self.next_again = 0.0
+        self.next_look = 0.0
         self.counted: dict[str, Any] = {}
 
     @property
@@ -59,14 +59,18 @@ class MailListener(Listener):
             self.mailbox.client.shutdown()
             self.mailbox, self.is_idling = None, False
 
+    def hold(self) -> None:
+        self.next_look = 0.0  # the place that was read has not moved
+
     def turn(self, now: float) -> None:
         mailbox = self.mailbox or self.settle_in()
         if now >= self.next_look:
             self.be_quiet(mailbox)
             for folder in reversed(self.config.folders):  # the first one last: it stays selected
                 self.read_folder(mailbox, folder)
-            self.next_look = time.monotonic() + LOOK
-        self.note(Watch.WATCHING, "" if self.can_idle else "the server knows no IDLE; it is asked every minute")
+            is_told = self.can_idle and len(self.config.folders) == 1
+            self.next_look = time.monotonic() + (AGAIN if is_told else LOOK)
+        self.note(Watch.WATCHING, self.manner())
         self.listen(mailbox)
 
     def settle_in(self) -> Mailbox:
@@ -74,6 +78,9 @@ class MailListener(Listener):
         self.can_idle = "IDLE" in mailbox.client.capabilities or "IDLE" in capabilities(mailbox)
         self.is_idling, self.next_look = False, 0.0
         return mailbox
+
+    def manner(self) -> str:
+        return "" if self.can_idle else "the server knows no IDLE; it is asked every minute"
 
     # Being told
 
@@ -84,7 +91,7 @@ class MailListener(Listener):
             return
         if not self.is_idling:
             mailbox.idle.start()  # type: ignore[no-untyped-call]
-            self.is_idling, self.next_again = True, time.monotonic() + AGAIN
+            self.is_idling = True
         began = time.monotonic()
         heard = mailbox.idle.poll(timeout=self.slice)
         if any(line.upper().startswith(b"* BYE") for line in heard):
@@ -93,8 +100,6 @@ class MailListener(Listener):
             raise Trouble(f"{self.config.host} closed the connection")
         if any(b"EXISTS" in line.upper() for line in heard):
             self.next_look = 0.0
-        if time.monotonic() >= self.next_again:
-            self.be_quiet(mailbox)
 
     def be_quiet(self, mailbox: Mailbox) -> None:
         if self.is_idling:
@@ -111,6 +116,7 @@ class MailListener(Listener):
             if self.stopped.is_set():
                 return
             self.counted = {"waiting": len(numbers) - at}
+            self.note(Watch.WATCHING, self.manner())
             self.take(mailbox, folder, number, since["uidvalidity"])
             Position.move(self.source, folder, **{**since, "uid": number})
         self.counted = {"waiting": 0}

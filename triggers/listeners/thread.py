@@ -21,6 +21,7 @@ logger = logging.getLogger("nightdesk.listen")
 SIGN = 10.0  # seconds between two signs of life
 PAUSES = (1, 2, 5, 10, 30)  # seconds after a turn that failed; the last one repeats
 UNFORESEEN = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, DataError)  # what nothing read may end
+HOLD = 2  # as so many failures: what found no room is tried again after this place of PAUSES
 LONGEST_DETAIL = 2000  # characters
 
 
@@ -58,6 +59,10 @@ class Listener(threading.Thread):
     def let_go(self) -> None:
         """Close what was opened; the next turn begins anew."""
 
+    def hold(self) -> None:
+        """What was read found no room: see that it is read again, best without a new connection."""
+        self.let_go()
+
     @property
     def mode(self) -> str:
         """How it listens, in a word."""
@@ -90,7 +95,9 @@ class Listener(threading.Thread):
                 self.turn(now)
                 self.failures = 0
             except TriggerFull as full:
-                self.fail(Watch.HELD, f"{full.detail} Nothing more is read until there is room.", tries=1)
+                self.hold()
+                self.failures = HOLD
+                self.note(Watch.HELD, f"{full.detail} Nothing more is read until there is room.")
             except Trouble as trouble:
                 missing = trouble.status == Watch.MISSING
                 self.fail(trouble.status, str(trouble), tries=1 if missing else 0)  # looked for every second
