@@ -32,8 +32,9 @@ if [ -n "$packages" ]; then
 fi
 
 # What the suite begins with is made on one core while the other one reads the code.
-export TEST_PREPARED="$DATA_DIR/prepared"
-mkdir -p "$TEST_PREPARED"
+TEST_PREPARED=$(mktemp -d /tmp/nightdesk-prepared-XXXXXX) # beside the folders of the desks: files are linked
+export TEST_PREPARED
+trap 'rm -rf "$TEST_PREPARED"' EXIT
 unset PYTHONDONTWRITEBYTECODE # a hundred processes would each compile every module
 "$bin/python" -m tests.prepared &
 preparing=$!

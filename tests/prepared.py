@@ -22,7 +22,7 @@ DATABASE = "nightdesk.sqlite3"
 TEMPLATE = "prepared"  # on a PostgreSQL
 
 if "TEST_PREPARED" not in os.environ:
-    os.environ["TEST_PREPARED"] = tempfile.mkdtemp(prefix="nightdesk-prepared-")
+    os.environ["TEST_PREPARED"] = tempfile.mkdtemp(prefix="nightdesk-prepared-", dir="/tmp")
     atexit.register(shutil.rmtree, os.environ["TEST_PREPARED"], ignore_errors=True)
 
 
