@@ -1,5 +1,6 @@
 """Sources, triggers and the switch over HTTP."""
 
+import base64
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,11 @@ from project.people.auth import Caller, caller
 from triggers import configure, fire, pausing, refusals, routing, trying, upkeep
 from triggers import schemas_config as schemas
 from triggers.api import found
+from triggers.errors import NotValid
 from triggers.listeners.tryout import try_out
 from triggers.models import Event, Source, Trigger
+from triggers.sources import fitting
+from triggers.sources.places import headers_in
 
 router = Router()
 
@@ -21,6 +25,13 @@ router = Router()
 def list_sources(request: HttpRequest, filters: Query[schemas.SourceFilters]) -> Any:
     caller(request).need("view")
     return listing(request, Source.objects.kept(), filters, schemas.SourceOut.of, row=schemas.SourceOut)
+
+
+@router.post("/sources/fit", response=schemas.FitsOut, tags=["sources"])
+def fit_request(request: HttpRequest, body: schemas.RequestIn) -> Any:
+    """Which provider, or which description, fits one real request and its secret; nothing is kept."""
+    may_configure(request)
+    return {"fits": fitting.fitting(headers_of(body), raw_of(body), body.secret, body.url)}
 
 
 @router.get("/sources/{slug:slug}", response=schemas.SourceOut, tags=["sources"])
@@ -157,6 +168,21 @@ def switch(request: HttpRequest, body: schemas.SwitchIn) -> Any:
     who.need("operate")
     verb = pausing.pause if body.paused else pausing.resume
     return verb(body.scope, body.name, by=who.user, reason=body.reason)
+
+
+def headers_of(body: schemas.RequestIn) -> dict[str, str]:
+    pairs = [
+        (name.lower().encode("latin-1", "replace"), text.encode("latin-1", "replace"))
+        for name, text in body.headers.items()
+    ]
+    return headers_in(pairs, body.query.encode("latin-1", "replace"))
+
+
+def raw_of(body: schemas.RequestIn) -> bytes:
+    try:
+        return base64.b64decode(body.body_base64, validate=True) if body.body_base64 else body.body.encode()
+    except ValueError:
+        raise NotValid("body_base64: no base64.", field="body_base64") from None
 
 
 def may_configure(request: HttpRequest, *, secrets: bool = False) -> Caller:

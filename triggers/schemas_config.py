@@ -53,6 +53,28 @@ class SourcePatch(SourceFields):
     version: int
 
 
+class RequestIn(Strict):
+    """One real request, as it came: `body` as text, or `body_base64`; `url` is our address as the sender has it."""
+
+    headers: dict[str, str] = Field(max_length=200)
+    body: str = Field("", max_length=1_000_000)
+    body_base64: str = Field("", max_length=1_400_000)
+    query: str = Field("", max_length=8000)
+    url: str = Field("", max_length=2000)
+    secret: str = Field(min_length=1, max_length=4096)
+
+
+class FitOut(Schema):
+    """A provider and the config of a source that would have taken it."""
+
+    provider: str
+    config: dict[str, Any]
+
+
+class FitsOut(Schema):
+    fits: list[FitOut]
+
+
 class SourceFilters(Filters):
     NAME: ClassVar[str] = "sources"
     COLUMNS: ClassVar[dict[str, str]] = {"kind": "kind", "provider": "provider"}
