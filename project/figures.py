@@ -1,32 +1,35 @@
 """The numbers of the home page, counted from the rows. Big desks are counted at most every few seconds."""
 
 import statistics
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
-from django.db.models import CharField, Count, QuerySet
+from django.db.models import CharField, Count, Min, Q, QuerySet
 from django.db.models.functions import Cast, Substr
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from project.lib import svg
 from project.measures import USUAL, Measures, percentile
 from project.templatetags.desk import took
-from triggers.models import Event, Run
+from triggers.models import DeadLetter, Event, Run
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 MINUTES = 60
 SLOTS, SLOT = 24, timedelta(minutes=5)  # of a trigger's heartbeat
 SAMPLE = 500  # newest runs a percentile is taken from
-BUSY = 5000  # events an hour above which the figures may be a few seconds old
-KEEP = 4.0  # seconds
+KEEP = timedelta(seconds=4)  # what was counted may be so old
+MARKS = 3  # incidents written over the chart
+YESTERDAY = 10_000  # events of the same hour of yesterday that are counted at most
 FAILED = ("dead", "blocked")
 UNDER_WAY = ("queued", "running", "waiting", "retrying")
-MADE: dict[str, tuple[float, Any]] = {}
+MOVED = {"fail": FAILED, "wait": UNDER_WAY}  # of events that woke something
+MADE: dict[str, "Kept"] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +44,25 @@ class Figure:
     spark: SafeString | str = ""
 
 
-def kept(name: str, make: Callable[[], Any], *, busy: bool) -> Any:
-    """`make()`, or on a busy desk what it gave a moment ago."""
-    at, value = MADE.get(name, (0.0, None))
-    if busy and time.monotonic() - at < KEEP:
-        return value
-    value = make()
-    MADE[name] = (time.monotonic(), value)
-    return value
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was counted, until when it is good, and whether it was counted for an earlier page."""
+
+    value: Any
+    until: datetime
+    is_old: bool = False
+
+
+def kept(name: str, now: datetime, make: Callable[[], Any]) -> Kept:
+    """`make()`, or what it gave a moment ago: a page of many rows is asked for again at every change."""
+    if (one := MADE.get(name)) and one.until > now:
+        return replace(one, is_old=True)
+    MADE[name] = Kept(make(), now + KEEP)
+    return MADE[name]
+
+
+def forget() -> None:
+    MADE.clear()
 
 
 def from_outside() -> QuerySet[Event]:
@@ -79,12 +93,14 @@ def per_minute(now: datetime) -> list[svg.Bar]:
         name = {"routed": "ok", "accepted": "wait", "invalid": "fail"}.get(status, "other")
         counts[at][name] += number
     runs = Run.objects.filter(event__received_at__gte=since, event__source__isnull=False)
-    for name, statuses in (("fail", FAILED), ("wait", UNDER_WAY)):
-        some = runs.filter(status__in=statuses).annotate(minute=minute("event__received_at"))
-        for at, number in some.values_list("minute").annotate(n=Count("event_id", distinct=True)).order_by():
-            moved = min(number, counts[at]["ok"])
-            counts[at]["ok"] -= moved
-            counts[at][name] += moved
+    some = runs.filter(status__in=(*FAILED, *UNDER_WAY)).annotate(minute=minute("event__received_at"))
+    told = {name: Count("event_id", distinct=True, filter=Q(status__in=of)) for name, of in MOVED.items()}
+    rows: Any = some.values("minute").annotate(**told).order_by()
+    for row in rows:
+        for name in MOVED:
+            moved = min(row[name], counts[row["minute"]]["ok"])
+            counts[row["minute"]]["ok"] -= moved
+            counts[row["minute"]][name] += moved
     return [bar(at, counts[key(at)], place) for place, at in enumerate(minutes(now))]
 
 
@@ -94,54 +110,97 @@ def bar(at: datetime, counted: Counter[str], place: int) -> svg.Bar:
     names = {"ok": "succeeded", "other": "started nothing", "wait": "under way or waiting", "fail": "failed"}
     words = ", ".join(f"{number} {names[name]}" for name, number in parts.items() if number)
     tick = f"{local:%H:%M}" if place % 15 == 0 or place == MINUTES - 1 else ""
-    return svg.Bar(parts, f"{local:%H:%M}: {words or 'nothing'}", tick)
+    span = urlencode({"since": key(at).replace(" ", "T") + "Z", "until": key(at + MINUTE).replace(" ", "T") + "Z"})
+    return svg.Bar(parts, f"{local:%H:%M}: {words or 'nothing'}", tick, f"{reverse('events')}?{span}")
 
 
-def chart(bars: Sequence[svg.Bar]) -> SafeString:
+def chart(bars: Sequence[svg.Bar], marks: Sequence[svg.Mark]) -> SafeString:
     total, failed = sum(b.total for b in bars), sum(b.parts["fail"] for b in bars)
-    return svg.columns(bars, f"Events per minute in the last hour: {total} in all, {failed} failed")
+    return svg.columns(bars, f"Events per minute in the last hour: {total} in all, {failed} failed", marks)
+
+
+def incidents(now: datetime) -> list[svg.Mark]:
+    """Where the causes of dead letters began that came up in this hour, the biggest ones, as places on the chart."""
+    since = minutes(now)[0]
+    causes = DeadLetter.objects.filter(first_at__gte=since).values("fingerprint", "error_type")
+    told = causes.annotate(at=Min("first_at"), n=Count("pk")).order_by("-n", "at")[:MARKS]
+    return [
+        svg.Mark(
+            at=int((cause["at"] - since) / MINUTE),
+            words=f"{timezone.localtime(cause['at']):%H:%M} {cause['n']} × {cause['error_type']}",
+            url=reverse("dead-letter-group", args=[cause["fingerprint"]]),
+        )
+        for cause in sorted(told, key=lambda cause: cause["at"])
+    ]
 
 
 def figures(now: datetime, bars: Sequence[svg.Bar], total: Measures) -> list[Figure]:
-    return [events(bars), succeeded(now, bars), time_to_result(now), alone(total), approval_wait(total)]
+    return [events(now, bars), succeeded(now, bars), time_to_result(now), alone(total), approval_wait(total)]
 
 
-def events(bars: Sequence[svg.Bar]) -> Figure:
+def events(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
     total = sum(each.total for each in bars)
-    return Figure(
-        "Events",
-        f"{total:,}",
-        "in the last hour",
-        f"{bars[-1].total + bars[-2].total} in the last two minutes",
-        "",
-        svg.spark([each.total for each in bars], "Events in each of the last 60 minutes"),
-    )
+    same_hour = from_outside().filter(received_at__gte=now - DAY - HOUR, received_at__lt=now - DAY)
+    before = same_hour.order_by()[:YESTERDAY].count()
+    line = svg.spark([each.total for each in bars], "Events in each of the last 60 minutes")
+    return Figure("Events", f"{total:,}", "in the last hour", compared(total, before), "", line)
+
+
+def compared(total: int, before: int) -> str:
+    if not before or before == YESTERDAY:
+        return "none at this hour yesterday" if not before else f"at least {YESTERDAY:,} at this hour yesterday"
+    change = round(100 * (total - before) / before)
+    if not change:
+        return "as many as at this hour yesterday"
+    return f"{abs(change)}% {'more' if change > 0 else 'fewer'} than at this hour yesterday"
 
 
 def succeeded(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
-    ended = Run.objects.filter(finished_at__gte=now - DAY)
-    good, dead = ended.filter(status="succeeded").count(), ended.filter(status="dead").count()
-    if not good + dead:
-        return Figure("Succeeded", "–", "", "no run ended in the last 24 h")
-    words = (
-        f"{dead} of {good + dead:,} runs gave up in 24 h"
-        if dead
-        else f"{good:,} run{'s' * (good > 1)} in 24 h, none gave up"
+    good, dead = Q(status="succeeded"), Q(status="dead")
+    today, yesterday = Q(finished_at__gte=now - DAY), Q(finished_at__lt=now - DAY)
+    ended = Run.objects.filter(finished_at__gte=now - 2 * DAY).aggregate(
+        good=Count("pk", filter=good & today),
+        dead=Count("pk", filter=dead & today),
+        good_before=Count("pk", filter=good & yesterday),
+        dead_before=Count("pk", filter=dead & yesterday),
     )
-    share = 100 * good / (good + dead)
+    if not ended["good"] + ended["dead"]:
+        return Figure("Succeeded", "–", "", "no run ended in the last 24 h")
+    share = per_cent(ended["good"], ended["dead"])
+    words = (
+        f"{ended['dead']} of {ended['good'] + ended['dead']:,} runs gave up"
+        if ended["dead"]
+        else "none gave up in 24 h"
+    )
+    if ended["good_before"] + ended["dead_before"]:
+        words += f", {per_cent(ended['good_before'], ended['dead_before'])}% yesterday"
     line = svg.spark([each.parts["ok"] for each in bars], "Events that succeeded in each of the last 60 minutes")
-    return Figure("Succeeded", f"{share:.1f}".removesuffix(".0"), "%", words, "bad" if dead else "good", line)
+    return Figure("Succeeded", share, "%", words, "bad" if ended["dead"] else "good", line)
+
+
+def per_cent(good: int, dead: int) -> str:
+    return f"{100 * good / (good + dead):.1f}".removesuffix(".0")
 
 
 def time_to_result(now: datetime) -> Figure:
-    rows = Run.objects.filter(finished_at__gte=now - DAY, status="succeeded").order_by("-id")
-    times = rows.values_list("queued_at", "finished_at")[:SAMPLE]
-    lengths = [(end - start).total_seconds() for start, end in times if end]
+    lengths, before = (results(now - back) for back in (timedelta(0), DAY))
     if not lengths:
         return Figure("Time to result, p95", "–", "", "no run succeeded in the last 24 h")
-    value, unit = length(percentile(lengths, 0.95))
-    words = f"median {took(statistics.median(lengths))}, with waits"
-    return Figure("Time to result, p95", value, unit, words, "", svg.spark(lengths[:60][::-1], "The last runs"))
+    p95 = percentile(lengths, 0.95)
+    words, tone = f"median {took(statistics.median(lengths))}, with waits", ""
+    if before:
+        change = p95 - percentile(before, 0.95)
+        words = f"{took(abs(change))} {'slower' if change > 0 else 'faster'} than the day before"
+        tone = "good" if change < 0 else ""
+    value, unit = length(p95)
+    return Figure("Time to result, p95", value, unit, words, tone, svg.spark(lengths[:60][::-1], "The last runs"))
+
+
+def results(until: datetime) -> list[float]:
+    """Seconds from being queued to the end, of the newest runs of the day that ends then."""
+    ended = Run.objects.filter(finished_at__gte=until - DAY, finished_at__lt=until, status="succeeded")
+    times = ended.order_by("-finished_at").values_list("queued_at", "finished_at")[:SAMPLE]
+    return [(end - start).total_seconds() for start, end in times if end]
 
 
 def alone(total: Measures) -> Figure:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Count, F, Max, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, Min, OuterRef, Q, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.html import format_html
@@ -17,12 +17,14 @@ from project import feed, figures, measures, samples
 from project.lib import clock
 from project.people import views as people
 from project.people.doors import needs, who
+from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter, Event, Pulse, Rhythm, Run, Source, Trigger
 from triggers.vitals import next_expected
 
 TEST = "github-issue"  # the sample that the button sends
 SHOWN = 8  # triggers on the home page
+CAUSES = 100  # of dead letters that are counted there
 MOST_SILENT = 100  # sources counted on the card
 
 
@@ -41,68 +43,95 @@ class Need:
 
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    now = clock.now()
-    busy = figures.from_outside().filter(received_at__gte=now - figures.HOUR)[: figures.BUSY].count() >= figures.BUSY
-    bars = figures.kept("bars", lambda: figures.per_minute(now), busy=busy)
-    people = figures.kept("people", measures.of_last_day, busy=busy)
-    total = measures.together(people)
+    """What waits for people is asked anew; what is counted from many rows may be a few seconds old, and then the page
+    looks again by itself."""
+    now = request.now = clock.now()  # type: ignore[attr-defined]
+    counted = figures.kept("home", now, lambda: facts_of_the_day(now))
     facts = {
-        "people": list(people.items())[:SHOWN],
+        **counted.value,
+        "look_again": counted.until if counted.is_old else None,
         "needs": needed(now, payloads=can(request.user, "payloads")),
-        "figures": figures.kept("figures", lambda: figures.figures(now, bars, total), busy=busy),
-        "chart": figures.chart(bars),
-        "triggers": triggers_shown(now),
-        "trigger_count": Trigger.objects.kept().count(),
         "feed": feed.lines(),
-        "health": health(now),
-        "first": first_minutes(),
+        "first": first_minutes(who(request)),
     }
     return render(request, "home.html", facts)
 
 
+def facts_of_the_day(now: datetime) -> dict[str, Any]:
+    bars, people = figures.per_minute(now), measures.of_last_day()
+    kept = sorted(Trigger.objects.kept().annotate(last=newest_run()), key=last_first)
+    return {
+        "people": list(people.items())[:SHOWN],
+        "figures": figures.figures(now, bars, measures.together(people)),
+        "chart": figures.chart(bars, figures.incidents(now)),
+        "bars": [bar for bar in reversed(bars) if bar.total],
+        "triggers": triggers_shown(now, kept[:SHOWN]),
+        "trigger_count": len(kept),
+        "health": health(now),
+    }
+
+
+def newest_run() -> Subquery:
+    return Subquery(Run.objects.filter(trigger=OuterRef("pk")).order_by("-id").values("queued_at")[:1])
+
+
+def last_first(row: Trigger) -> tuple[float, str]:
+    last: datetime | None = row.last  # type: ignore[attr-defined]
+    return -last.timestamp() if last else 0.0, row.slug
+
+
 def needed(now: datetime, *, payloads: bool) -> list[Need]:
-    found = (approvals_waiting(), letters_open(payloads=payloads), sources_silent(), done_alone(now))
+    waiting, alone = acting(now)
+    found = (waiting, letters_open(payloads=payloads), sources_silent(), alone)
     return [need for need in found if need]
 
 
-def approvals_waiting() -> Need | None:
-    waiting = Action.objects.waiting_for_people()
-    count = waiting.count()
+def acting(now: datetime) -> tuple[Need | None, Need | None]:
+    """What waits for a person; and what was done without one and can still be undone, or was drawn to be looked at."""
+    waiting, held = Q(status__in=("awaiting", "unknown")), Q(status="approved", tier="low", not_before__gt=now)
+    found = Action.objects.filter(waiting | held).aggregate(
+        all=Count("pk", filter=waiting),
+        high=Count("pk", filter=waiting & Q(tier="high")),
+        unknown=Count("pk", filter=Q(status="unknown")),
+        soonest=Min("expires_at", filter=Q(status="awaiting")),
+        held=Count("pk", filter=held),
+        goes_out=Min("not_before", filter=held),
+    )
+    return approvals_waiting(found), done_alone(found)
+
+
+def approvals_waiting(found: dict[str, Any]) -> Need | None:
+    count, high, unknown = found["all"], found["high"], found["unknown"]
     if not count:
         return None
-    high, unknown = waiting.filter(tier="high").count(), waiting.filter(status="unknown").count()
-    first = Action.objects.awaiting().soonest_first().first()
     words = [f"{high} high risk."] * bool(high) + [f"{unknown} in doubt: did it happen?"] * bool(unknown)
     title = f"{count} approval{'s' * (count > 1)} waiting"
-    said = " ".join([*words, *(["Next one expires in"] if first else [])])
-    return Need("wait", "hand", "approvals", title, said, "Review", first.expires_at if first else None)
+    said = " ".join([*words, *(["Next one expires in"] if found["soonest"] else [])])
+    return Need("wait", "hand", "approvals", title, said, "Review", found["soonest"])
 
 
-def done_alone(now: datetime) -> Need | None:
-    """What can still be undone, and what was drawn to be looked at afterwards."""
-    held = Action.objects.filter(status="approved", tier="low", not_before__gt=now)
-    drawn, first = Review.objects.waiting().count(), held.order_by("not_before").first()
-    if not drawn and first is None:
+def done_alone(found: dict[str, Any]) -> Need | None:
+    drawn, held, first = Review.objects.waiting().count(), found["held"], found["goes_out"]
+    if not drawn and not held:
         return None
-    words = (
-        f"{held.count()} can still be undone. The next one goes out in" if first else "Drawn at random: was it right?"
-    )
+    words = f"{held} can still be undone. The next one goes out in" if held else "Drawn at random: was it right?"
     title = f"{drawn} done without a nod to look at" if drawn else "Low risk goes out soon"
-    return Need("run", "eye", "done", title, words, "Look", first.not_before if first else None)
+    return Need("run", "eye", "done", title, words, "Look", first)
 
 
 def letters_open(*, payloads: bool) -> Need | None:
     """Messages quote values of the payload: without the right to see those only the type is told."""
-    letters = DeadLetter.objects.open()
-    count = letters.count()
-    if not count:
+    newest = DeadLetter.objects.open().filter(fingerprint=OuterRef("fingerprint")).order_by("-pk")
+    told = {name: Subquery(newest.values(name)[:1]) for name in ("error_type", "message")}
+    grouped: Any = DeadLetter.objects.open().values("fingerprint").annotate(n=Count("id"), **told)
+    causes = list(grouped.order_by("-n", "fingerprint")[: CAUSES + 1])
+    if not causes:
         return None
-    causes = letters.values("fingerprint").annotate(n=Count("id"), newest=Max("id")).order_by("-n", "fingerprint")
-    biggest, others = causes[0], causes.count() - 1
-    one = DeadLetter.objects.get(pk=biggest["newest"])
-    words = f"{biggest['n']} × {one.error_type}" + (f": {one.message[:80]}" if payloads else "")
-    words += f", and {others} more cause{'s' * (others > 1)}" if others else ""
-    return Need("fail", "skull", "dead-letters", f"{count} dead letter{'s' * (count > 1)}", words, "Open")
+    count, biggest, others = sum(cause["n"] for cause in causes), causes[0], len(causes) - 1
+    words = f"{biggest['n']} × {biggest['error_type']}" + (f": {biggest['message'][:80]}" if payloads else "")
+    words += f", and {min(others, CAUSES)}{'+' * (others > CAUSES)} more cause{'s' * (others > 1)}" if others else ""
+    more = "+" * (others >= CAUSES)
+    return Need("fail", "skull", "dead-letters", f"{count:,}{more} dead letter{'s' * (count > 1)}", words, "Open")
 
 
 def sources_silent() -> Need | None:
@@ -115,11 +144,7 @@ def sources_silent() -> Need | None:
     return Need("warn", "triangle-alert", "sources", title, words, "Check")
 
 
-def triggers_shown(now: datetime) -> list[dict[str, Any]]:
-    newest = Run.objects.filter(trigger=OuterRef("pk")).order_by("-id").values("queued_at")[:1]
-    rows = (
-        Trigger.objects.kept().annotate(last=Subquery(newest)).order_by(F("last").desc(nulls_last=True), "slug")[:SHOWN]
-    )
+def triggers_shown(now: datetime, rows: list[Trigger]) -> list[dict[str, Any]]:
     beats = figures.heartbeats(now, [row.pk for row in rows])
     sources = {
         source.slug: source
@@ -153,25 +178,28 @@ def next_of(source: Source | None) -> datetime | None:
 
 def health(now: datetime) -> dict[str, Any]:
     """Queue and tick in numbers people can judge."""
-    due = Run.objects.due(now)
-    oldest = due.order_by("due_at").values_list("due_at", flat=True).first()
-    counted = due.aggregate(all=Count("pk"), queued=Count("pk", filter=Q(status="queued")))
-    held = Run.objects.filter(status="queued").count() - counted["queued"]
+    due = Run.objects.due(now).aggregate(
+        all=Count("pk"), queued=Count("pk", filter=Q(status="queued")), oldest=Min("due_at")
+    )
+    held = Run.objects.filter(status="queued").count() - due["queued"]
     return {
-        "due": counted["all"],
+        "due": due["all"],
         "held": max(held, 0),
-        "oldest": now - oldest if oldest else None,
+        "oldest": now - due["oldest"] if due["oldest"] else None,
         "tick": Pulse.age("tick"),
     }
 
 
-def first_minutes() -> dict[str, Any] | None:
-    """How far a new desk has come; None once something was delivered."""
-    if Action.objects.filter(status="delivered", tier__in=["medium", "high"]).exists() or PracticeItem.objects.exists():
+def first_minutes(user: User) -> dict[str, Any] | None:
+    """How far a new desk has come; None once something was delivered. One question for all three."""
+    delivered = Action.objects.filter(status="delivered", tier__in=["medium", "high"])
+    so_far = User.objects.filter(pk=user.pk).values_list(
+        Exists(delivered), Exists(PracticeItem.objects.all()), Exists(Event.objects.filter(source__isnull=False))
+    )
+    is_delivered, is_practised, rang = so_far.get()
+    if is_delivered or is_practised:
         return None
-    rang = Event.objects.filter(source__isnull=False).exists()
-    asks = Action.objects.awaiting().soonest_first().first()
-    return {"rang": rang, "action": asks}
+    return {"rang": rang, "action": Action.objects.awaiting().soonest_first().first()}
 
 
 @require_POST

@@ -17,7 +17,7 @@ from django.db import connection
 from django.test import Client, TransactionTestCase
 
 from approvals.models import Connection
-from project import trouble
+from project import figures, trouble
 from project import valkey as server
 from project.lib import clock
 from project.people import roles
@@ -188,6 +188,7 @@ def _nothing_remembered() -> Iterator[None]:
     routing.forget()
     BUCKETS.forget()
     tallies.forget()
+    figures.forget()
     refusals.valve = refusals.Valve()  # else a fast neighbour's refusals of the same second are counted here
     yield
     routing.forget()

@@ -17,10 +17,20 @@ class Bar:
     parts: Mapping[str, int]
     title: str
     tick: str = ""
+    url: str = ""  # where what it counts is listed
 
     @property
     def total(self) -> int:
         return sum(self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that began with the column `at`: a line over the chart, with words that lead to it."""
+
+    at: int
+    words: str
+    url: str
 
 
 def spark(values: Sequence[float], label: str) -> SafeString:
@@ -49,15 +59,18 @@ def ceiling(value: int) -> int:
         scale *= 10
 
 
-def columns(bars: Sequence[Bar], label: str) -> SafeString:
-    """Stacked columns with a grid; `label` is the sentence a screen reader says for the picture."""
+def columns(bars: Sequence[Bar], label: str, marks: Sequence[Mark] = ()) -> SafeString:
+    """Stacked columns with a grid; `label` is the sentence a screen reader says for them. Links of columns are for a
+    pointer: a page that has them lists the same ones below."""
     top = ceiling(max((bar.total for bar in bars), default=0) or 4)
     return format_html(
-        '<svg class="chart" role="img" aria-label="{}">{}{}{}</svg>',
+        '<svg class="chart" role="{}" aria-label="{}">{}{}{}{}</svg>',
+        "group" if marks or any(bar.url for bar in bars) else "img",
         label,
         format_html_join("", "{}", ((gridline(top, quarter),) for quarter in (0, 0.5, 1))),
         format_html_join("", "{}", ((column(bar, at, len(bars), top),) for at, bar in enumerate(bars) if bar.total)),
-        format_html_join("", "{}", ((mark(bar, at, len(bars)),) for at, bar in enumerate(bars) if bar.tick)),
+        format_html_join("", "{}", ((tick(bar, at, len(bars)),) for at, bar in enumerate(bars) if bar.tick)),
+        format_html_join("", "{}", ((line_of(mark, row, len(bars)),) for row, mark in enumerate(marks))),
     )
 
 
@@ -81,10 +94,39 @@ def column(bar: Bar, at: int, count: int, top: int) -> SafeString:
     rects = format_html_join(
         "", '<rect class="{}" x="{}" width="{}" y="{}" height="{}"/>', (p for p in pieces if p[4] != "0.0")
     )
-    return format_html("<g><title>{}</title>{}</g>", bar.title, rects)
+    if not bar.url:
+        return format_html("<g><title>{}</title>{}</g>", bar.title, rects)
+    place = format_html(
+        '<rect class="place" x="{}%" width="{}%" y="0" height="{}"/>', f"{4 + at * width:.2f}", f"{width:.2f}", HEIGHT
+    )
+    return format_html(
+        '<a href="{}" tabindex="-1" aria-label="{}"><title>{}</title>{}{}</a>',
+        bar.url,
+        bar.title,
+        bar.title,
+        place,
+        rects,
+    )
 
 
-def mark(bar: Bar, at: int, count: int) -> SafeString:
+def line_of(mark: Mark, row: int, count: int) -> SafeString:
+    """Words of several marks stand below each other, on the side where there is room."""
+    x = 4 + mark.at * 96 / count
+    to_the_left = mark.at > count * 0.6
+    return format_html(
+        '<a class="incident" href="{}"><line x1="{x}%" x2="{x}%" y1="0" y2="{}"/>'
+        '<text x="{x}%" dx="{}" y="{}" text-anchor="{}">{}</text></a>',
+        mark.url,
+        HEIGHT,
+        -6 if to_the_left else 6,
+        10 + row * 14,
+        "end" if to_the_left else "start",
+        mark.words,
+        x=f"{x:.2f}",
+    )
+
+
+def tick(bar: Bar, at: int, count: int) -> SafeString:
     end = at > count - 3
     x = 100.0 if end else 4 + at * 96 / count
     anchor, minor = ("end" if end else "start"), ("" if at in (0,) or end else " minor")

@@ -78,7 +78,7 @@
 
   function children(old, fresh) {
     const keyed = new Map([...old.children].filter(keyOf).map(node => [keyOf(node), node]));
-    const calm = old.hasAttribute('data-calm') && keyed.size && (old.matches(':hover') || old.contains(document.activeElement));
+    const calm = old.hasAttribute('data-calm') && !letIn.delete(old.id) && keyed.size && (old.matches(':hover') || old.contains(document.activeElement));
     let held = 0, at = old.firstChild;
     for (const next of [...fresh.childNodes]) {
       const key = keyOf(next);
@@ -107,6 +107,7 @@
 
   // New rows wait behind a pill while a pointer or the focus is in the list: nothing moves under the finger.
   const keeping = new Set(); // lists that hold new rows back
+  const letIn = new Set(); // ids of those that show them all the same, for the pill was pressed
   function pill(list, count) {
     keeping[count ? 'add' : 'delete'](list);
     const button = document.querySelector(`[data-pill="${list.id}"]`);
@@ -117,10 +118,8 @@
   document.addEventListener('click', event => {
     const button = event.target.closest('[data-pill]');
     if (!button) return;
-    const list = document.getElementById(button.dataset.pill);
-    list.removeAttribute('data-calm');
+    letIn.add(button.dataset.pill);
     again();
-    document.addEventListener('nightdesk:refreshed', () => list.setAttribute('data-calm', ''), {once: true});
   });
   document.addEventListener('pointerout', event => {
     const list = event.target.closest?.('[data-calm]');

@@ -87,7 +87,7 @@ def obey(tab: Page, key: str, done: str) -> None:
 def test_new_rows_wait_behind_a_pill_while_one_works_in_the_list(shop, opens):
     tab = opens("owner", "/events")
     expect(tab.locator("html")).to_have_attribute(*LIVE)
-    tab.keyboard.press("j")
+    tab.keyboard.press("j")  # the focus stays in the list from here on
     focused = tab.evaluate("document.activeElement.textContent")
     make_events(shop, 700, 702)
     expect(tab.locator("[data-pill]")).to_contain_text("2 new")
@@ -123,6 +123,7 @@ def test_keys_do_what_the_help_says_and_rest_while_one_types(shop, opens):
     tab.get_by_role("button", name="Save").click()
 
 
+@pytest.mark.timeout(900)
 def test_every_page_fits_a_small_screen_and_breaks_no_rule_of_wcag(shop, opens):
     """In both themes: what depends on the theme is the contrast."""
     shop.manage("ring", "github-issue")
