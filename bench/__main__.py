@@ -3,7 +3,7 @@
 import shutil
 import sys
 
-from bench import decision, door, files, idle, plans, runs, start, timers
+from bench import decision, door, files, idle, pages, plans, runs, start, timers
 
 FIGURES = {
     "door": door.main,
@@ -13,6 +13,7 @@ FIGURES = {
     "files": files.main,
     "runs": runs.main,
     "timers": timers.main,
+    "pages": pages.main,
     "plans": plans.main,
 }
 
