@@ -60,7 +60,8 @@ def grow(tree: Path, folders: int, each: int) -> None:
 
 
 def known(shop: Desk) -> int:
-    found = shop.rows("SELECT files FROM triggers_watch WHERE status = 'watching' AND mode = 'native'")
+    joined = "triggers_watch JOIN triggers_source ON source_id = triggers_source.id WHERE slug = ? AND mode = 'native'"
+    found = shop.rows(f"SELECT files FROM {joined}", SLUG)
     return int(found[0][0]) if len(found) else 0
 
 
@@ -91,7 +92,7 @@ def burst(shop: Desk, tree: Path, many: int, folders: int) -> dict[str, object]:
     written = time.monotonic() - began
     shop.until(lambda: told(shop, "%/burst-%") >= many, seconds=300, every=0.2)
     took = time.monotonic() - began
-    [(recovered,)] = shop.rows("SELECT recovered FROM triggers_watch")
+    [(recovered,)] = shop.rows("SELECT sum(recovered) FROM triggers_watch")
     once = len({name for name, _ in rows(shop, "%/burst-%")})
     return {
         "files": many,

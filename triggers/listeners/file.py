@@ -1,7 +1,8 @@
 """Listens to one file source in a thread of its own: hints say where to look, a file that has settled is compared with
 what was remembered, and what changed is told.
 
-Everything is looked at when the listening begins, when hints were lost, and every minute: hints only make it quick."""
+Everything is looked at when the listening begins, when hints were lost, and every minute (a large tree less often, so
+that looking costs next to nothing): hints only make it quick."""
 
 import os
 import stat
@@ -31,7 +32,8 @@ from triggers.sources.file import (
 )
 
 POLL = 5.0  # seconds between two looks at everything without hints
-SWEEP = 60.0  # the same with them
+SWEEP = 60.0  # the same with them, at least
+REST = 500  # times the processor time a look took, until the next one: 0.2 % of a core
 ROOT = 1.0  # seconds between two looks at the root itself
 RETRY = 60.0  # seconds until hints are asked for again
 MOST_POLLED = 10_000  # files
@@ -194,7 +196,7 @@ class FileListener(Listener):
             self.next_look = 0.0
 
     def look_everywhere(self, now: float) -> None:
-        self.next_look = now + (SWEEP if self.hints else POLL)
+        began = time.thread_time()
         self.snapshot.tell_cut_short()
         seen = dict(self.files())
         known = self.snapshot.known
@@ -206,6 +208,8 @@ class FileListener(Listener):
             if name not in seen:
                 self.expect(name, now, hinted=self.is_new)
         self.is_new = False
+        cost = time.thread_time() - began
+        self.next_look = now + (max(SWEEP, REST * cost) if self.hints else POLL)
 
     def expect(self, name: bytes, now: float, *, hinted: bool) -> None:
         """Look at `name` once it has been left alone for the time to settle."""

@@ -53,7 +53,7 @@ class TopicListener(Listener):
 
     @property
     def mode(self) -> str:
-        return f"group {self.topics.group}" if self.consumer else ""
+        return "group" if self.consumer else ""
 
     def figures(self) -> dict[str, Any]:
         return {"facts": self.counted}

@@ -43,7 +43,7 @@ class StreamListener(Listener):
 
     @property
     def mode(self) -> str:
-        return f"group {self.stream.group}" if self.client else ""
+        return "group" if self.client else ""
 
     def figures(self) -> dict[str, Any]:
         return {"facts": self.counted}

@@ -65,7 +65,7 @@ class Listener(threading.Thread):
 
     @property
     def mode(self) -> str:
-        """How it listens, in a word."""
+        """How it listens, in a word of at most 16 letters."""
         return ""
 
     def figures(self) -> dict[str, Any]:
