@@ -36,7 +36,7 @@ def messages() -> dict[str, Callable[[], int | None]]:
 
 def tick() -> Round:
     """Repeat whatever a lost message, or a dead process, would have done; safe when two rounds run at once."""
-    return dispatch.tick({**stages(), **messages()})
+    return dispatch.tick({**stages(), **messages(), **upkeep()})
 
 
 def tick_alone() -> None:
@@ -45,7 +45,7 @@ def tick_alone() -> None:
     The messages come after it, under a lock of their own: while a mail server hangs, the next round begins in time."""
     with alone(settings.DATA_DIR / "tick.lock") as free:
         if free:
-            dispatch.tick(stages())
+            dispatch.tick({**stages(), **upkeep()})
     with alone(settings.DATA_DIR / "messages.lock") as free:
         if free:
             tell()

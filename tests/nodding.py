@@ -91,7 +91,7 @@ def say(action: Action, by: User, verdict: str = "approve", *, stepped_up: bool 
 
 def carry_out() -> None:
     """The people's part of a round, to its end."""
-    for stage in desk.stages().values():
+    for stage in (desk.stages() | desk.messages()).values():
         stage()
 
 
