@@ -8,6 +8,7 @@ import base64
 import hashlib
 import hmac
 import json
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from project.lib import backoff, clock
 from project.lib.apart import each
 from project.lib.crypto import Unreadable
 from project.lib.egress import EgressError, Session
+from project.lib.failpoints import failpoint
 from project.lib.schema import rfc3339
 from project.people.models import ApiToken
 
@@ -46,33 +48,45 @@ def call(number: int) -> bool:
     mine = CallBack.objects.filter(pk=number, due_at=row.due_at, tries=row.tries)
     if not mine.update(tries=F("tries") + 1, due_at=later):
         return False
-    told, error, final = send(row)
-    fields: dict[str, Any] = {"error": error}
-    if told:
-        fields |= {"told_at": clock.now(), "due_at": None}
-    elif final:
+    answered = send(row)
+    fields: dict[str, Any] = {"error": answered.error}
+    if answered.is_final:
         fields["due_at"] = None
+    if answered.was_taken:
+        fields["told_at"] = clock.now()
     CallBack.objects.filter(pk=number).update(**fields)
-    return told
+    return answered.was_taken
 
 
-def send(row: CallBack) -> tuple[bool, str, bool]:
-    """Whether it was taken, else what went wrong, and whether that is final."""
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """How one try ended: `error` is empty when it was taken; what is final is not tried again."""
+
+    error: str = ""
+    is_final: bool = True
+
+    @property
+    def was_taken(self) -> bool:
+        return not self.error
+
+
+def send(row: CallBack) -> Answered:
     token = row.action.token
     assert token is not None  # a call-back is made for a token's action only
     body = message(row.action)
+    failpoint("before_call_back")
     try:
         with Session(BUDGET, max_answer=MOST_READ) as http:
             answer = http.call(
                 "POST", row.url, headers=signed(token, f"action-{row.action_id}-settled", body), content=body
             )
     except EgressError as error:
-        return False, str(error)[:300], False
+        return Answered(str(error)[:300] or "no answer", is_final=False)
     except Unreadable:
-        return False, "its address was sealed with a key that FIELD_KEY no longer holds", True
+        return Answered("its address was sealed with a key that FIELD_KEY no longer holds")
     if answer.status < 300:
-        return True, "", True
-    return False, f"{answer.host}: status {answer.status}", answer.status == GONE
+        return Answered()
+    return Answered(f"{answer.host}: status {answer.status}", is_final=answer.status == GONE)
 
 
 def message(action: Action) -> bytes:

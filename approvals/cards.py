@@ -6,25 +6,24 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from approvals import policy, reviewing
+from approvals import policy
 from approvals.answer_forms import answer_form
 from approvals.argument_forms import Form
 from approvals.before_after import Before, before
+from approvals.budget import SPENT
 from approvals.changes import Change, changes
 from approvals.connectors import external
-from approvals.errors import NotValid, UnknownKind
+from approvals.errors import NotValid
 from approvals.evidence import Evidence, in_order
-from approvals.kinds import Kind, named
 from approvals.looking import drawn
 from approvals.models import Action, Attempt, CallBack, Decision, Freeze, Notice, Review
 from approvals.models.action import Status
-from approvals.propose import SPENT
 from approvals.refusals import why_not
-from approvals.rules import Reason, Ruling
+from approvals.rules import Reason
+from approvals.standing import Standing
 from approvals.tallying import Panel
-from approvals.tiers import Tier, stricter
+from approvals.tiers import Tier
 from project.people.models import User
-from project.people.roles import can
 from triggers.models import Audit, DeadLetter
 
 VERBS = {  # what the button says; a kind that is not here says only "Approve"
@@ -57,31 +56,16 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Card:
-    """An action as one reader sees it now. `barred` says in a sentence why this person may not decide, or is empty."""
+class Card(Standing):
+    """An action as one reader sees it now, and what he may do with it."""
 
-    action: Action
-    reader: User
-    now: datetime
-    decisions: tuple[Decision, ...] = ()
     taken_back: tuple[Audit, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     letter: DeadLetter | None = None
     newer: Action | None = None  # what took the place of a superseded one
     undoers: tuple[Action, ...] = ()  # what undoes it, or has tried to
     told: tuple[Notice, ...] = ()  # the receipts of messages that asked
-    review: Review | None = None  # it was drawn to be looked at afterwards
-    barred: str = ""
-    fresh: bool = False  # the reader proved again who he is
-    ruling: Ruling | None = None  # what the policy says now; only of what waits
     posted: Mapping[str, str] | None = None  # an answer that was refused, and is shown again
-
-    @cached_property
-    def kind(self) -> Kind | None:
-        try:
-            return named(self.action.kind)
-        except UnknownKind:
-            return None
 
     @property
     def noun(self) -> str:
@@ -91,13 +75,6 @@ class Card:
     def thing(self) -> str:
         """The subject of a sentence: `The pull request`."""
         return f"The {self.noun}" if self.noun else "It"
-
-    @cached_property
-    def may_read(self) -> bool:
-        """Arguments are for operators, and for reviewers and members of teams who may decide them."""
-        if can(self.reader, "payloads") or can(self.reader, "decide") or self.action.asked_by(self.reader):
-            return True
-        return policy.is_named(self.reader, self.action)
 
     @cached_property
     def preview(self) -> list[dict[str, str]]:
@@ -114,11 +91,6 @@ class Card:
         except NotValid:
             return None
 
-    @cached_property
-    def tier(self) -> Tier:
-        """The risk it is treated as: what the policy in force asks for, when that is more than it was asked as."""
-        return stricter(self.action.tier, self.ruling.tier) if self.ruling else Tier(self.action.tier)
-
     @property
     def usual_tier(self) -> Tier:
         """What its kind alone would be."""
@@ -134,10 +106,6 @@ class Card:
     @property
     def is_over_budget(self) -> bool:
         return self.action.policy == SPENT
-
-    @property
-    def may_look(self) -> bool:
-        return self.review is not None and reviewing.may_look(self.review, self.reader)
 
     @cached_property
     def before(self) -> Before | None:
@@ -185,41 +153,10 @@ class Card:
         """Whether the program outside that asked is told of its end."""
         return CallBack.objects.filter(action=self.action).first() if self.action.token_id else None
 
-    @property
-    def is_awaiting(self) -> bool:
-        return self.action.status == "awaiting"
-
-    @property
-    def is_open(self) -> bool:
-        """Waits for a verdict, and the time is not over."""
-        return self.is_awaiting and self.action.expires_at > self.now
-
-    @property
-    def can_decide(self) -> bool:
-        return self.is_open and not self.barred and self.action.is_intact
-
-    @property
-    def can_edit(self) -> bool:
-        """Who may decide may also mend it, as long as code knows what it takes."""
-        return self.can_decide and self.kind is not None and not self.kind.is_question
-
     @cached_property
     def edits(self) -> list[Edit]:
         """What reviewers made of it, the oldest first."""
         return [edit_of(said) for said in self.decisions if said.verdict == "edit"]
-
-    @property
-    def needs_step_up(self) -> bool:
-        return self.tier is Tier.HIGH and not self.fresh
-
-    @property
-    def reason_needed(self) -> bool:
-        return self.tier is Tier.HIGH
-
-    @property
-    def given(self) -> list[Decision]:
-        """The yeses that count for this revision."""
-        return [d for d in self.decisions if d.verdict == "approve" and d.revision == self.action.revision]
 
     @cached_property
     def seats(self) -> list[tuple[Panel, int]]:
@@ -255,35 +192,6 @@ class Card:
     @property
     def last(self) -> Decision | None:
         return self.decisions[-1] if self.decisions else None
-
-    @property
-    def can_take_back(self) -> bool:
-        """The one who decided, or an admin, while nothing was started."""
-        decided = any(d.by_id == self.reader.pk for d in self.given)
-        was_asked = self.action.decided_at is not None  # what nobody was asked about is undone, not asked again
-        return self.action.status == "approved" and was_asked and (decided or can(self.reader, "configure"))
-
-    @property
-    def held(self) -> bool:
-        """Approved, and the window in which it can surely be taken back is not over."""
-        action = self.action
-        untouched = action.status == "approved" and not action.tries and not action.error
-        return bool(untouched and action.not_before and action.not_before > self.now)
-
-    @property
-    def can_settle(self) -> bool:
-        """Who may answer "did it happen?": an operator; on high a reviewer who did not ask for it."""
-        if self.action.status != "unknown":
-            return False
-        if self.action.tier == "high":
-            return can(self.reader, "decide") and not self.action.asked_by(self.reader)
-        return can(self.reader, "operate")
-
-    @property
-    def can_cancel(self) -> bool:
-        return self.action.status in ("awaiting", "approved") and (
-            can(self.reader, "operate") or can(self.reader, "decide") or self.action.requested_by_id == self.reader.pk
-        )
 
     @cached_property
     def evidence(self) -> list[Evidence]:

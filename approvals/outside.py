@@ -13,7 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from approvals import decide, policy, propose, reach
+from approvals import budget, decide, policy, propose, reach
 from approvals.errors import (
     AskedEnough,
     CannotLook,
@@ -92,14 +92,14 @@ def ask(token: ApiToken, key: str, wanted: Wanted) -> tuple[Action, bool]:
     ruling = ruling_on(token, wish)
     with transaction.atomic():
         gate.shared()
-        hold(token, key)
+        take_turn(token, key)
         now = clock.now()
         policy.check_current(ruling)
         before = stands_for(token, key, wanted, now)
         if before is not None:
             return before, False
         check_room(token, now)
-        if ruling.tier is Tier.LOW and propose.is_spent(mine(token), wish):
+        if ruling.tier is Tier.LOW and budget.is_spent(mine(token), wish):
             raise PolicyMoved  # another request of this token was faster: this one is judged again
         refuse_nagging(token, wish, now)
         action = propose.insert(None, "", wish, wish.key or "", now, ruling=ruling, token=token)
@@ -141,10 +141,10 @@ def ruling_on(token: ApiToken, wish: Wish) -> Ruling:
     slug = wish.connection.slug if wish.connection else ""
     title = wish.kind.headline(wish.typed)
     asked = policy.Asked(wish.kind.name, wish.arguments, slug, wish.key or "", title, None, token.user_id)
-    return propose.within_budget(asked, lambda: propose.is_spent(mine(token), wish))
+    return budget.within(asked, lambda: budget.is_spent(mine(token), wish))
 
 
-def hold(token: ApiToken, key: str) -> None:
+def take_turn(token: ApiToken, key: str) -> None:
     """One request of a token after the other; of one key at a time. Raises StillRunning; NotSignedIn when it was
     revoked meanwhile."""
     if not gate.is_alone(f"key {token.pk}/{key}"):

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
-from approvals import kinds, policy, requesters
-from approvals.errors import Drifted, KeyTaken, PolicyMoved, Rejected
+from approvals import budget, kinds, policy, requesters
+from approvals.errors import Drifted, KeyTaken, Rejected
 from approvals.models import Act, Action, Compensation
 from approvals.models.action import Status
-from approvals.rules import DEFAULT, Ruling
+from approvals.rules import Ruling
 from approvals.settle import DENIED, forbid, lock, settle, show
 from approvals.starts import EXECUTE_WITHIN
 from approvals.tiers import Tier
 from approvals.wish import Undo, Wish, version_of
-from project.lib import clock, crypto, gate, spans
+from project.lib import crypto, spans
 from triggers.durable import Durable
 from triggers.models import Audit, Run
 
 if TYPE_CHECKING:
     from project.people.models import ApiToken, User
 
-BUDGET = 30  # low actions an hour of one handler and kind; above it they wait for a person
-SPENT = "hourly budget of low actions"  # stands where otherwise a rule is named
 ENOUGH = 3  # rejections of one key within a day
 OPEN = (Status.AWAITING, Status.APPROVED)
 
@@ -184,7 +180,7 @@ def insert(
 ) -> Action:
     """A new row of a run, or of the program outside that holds `token`."""
     if run and ruling.tier is Tier.LOW:
-        check_budget(run, wish)
+        budget.check(run, wish)
     before = Action.objects.filter(kind=wish.kind.name, connection=wish.connection, key=key)
     refuse_nagging(before, key, now)
     hold = take_back_for(wish.kind, ruling)
@@ -265,35 +261,7 @@ def ruling_on(run: Run, step: str, wish: Wish) -> Ruling:
     """What the policy says of it; beyond the hourly budget what is low waits for a person. Call it before BEGIN."""
     slug, key = wish.connection.slug if wish.connection else "", wish.key or implicit_key(run, step)
     asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.kind.headline(wish.typed), run, None)
-    return within_budget(asked, lambda: is_over_budget(run, wish))
-
-
-def within_budget(asked: policy.Asked, is_over: Callable[[], bool]) -> Ruling:
-    """What the policy says, raised to medium when it is low and `is_over` says that the hour's budget is spent."""
-    found = policy.ruling(asked)
-    if found.tier is not Tier.LOW or not is_over():
-        return found
-    raised = policy.ruling(asked, at_least=Tier.MEDIUM)
-    return replace(raised, name=SPENT) if raised.name == DEFAULT else raised
-
-
-def check_budget(run: Run, wish: Wish) -> None:
-    """Count once more where nobody else counts: thirty that ask in one moment are thirty, and the next one waits.
-
-    Raises PolicyMoved when somebody was faster: it is judged again, and higher."""
-    gate.alone(f"budget {run.handler} {wish.kind.name}")
-    if is_over_budget(run, wish):
-        raise PolicyMoved
-
-
-def is_over_budget(run: Run, wish: Wish) -> bool:
-    return is_spent(Action.objects.filter(run__handler=run.handler), wish)
-
-
-def is_spent(own: QuerySet[Action], wish: Wish) -> bool:
-    """Has whoever asked for `own` had so many low ones of this kind within the hour that the next one waits?"""
-    hour = clock.now() - timedelta(hours=1)
-    return own.filter(kind=wish.kind.name, tier=Tier.LOW, created_at__gt=hour).count() >= BUDGET
+    return budget.within(asked, lambda: budget.is_over(run, wish))
 
 
 def take_back_for(kind: kinds.Kind, ruling: Ruling) -> timedelta:

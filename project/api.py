@@ -23,6 +23,7 @@ from project.lib.problem import Problem
 from project.lib.schema import NotFound, answer
 from project.lib.states import IllegalMove
 from project.people.auth import SIGNED_IN, Forbidden, NotSignedIn, caller
+from project.people.models import Authenticator
 from project.proving import prove
 from triggers.api import router as machine_router
 from triggers.api_audit import router as audit_router
@@ -138,9 +139,9 @@ def step_up(request: HttpRequest, body: StepUpIn) -> Any:
     who = caller(request)
     if who.token is not None or who.user is None:
         raise Forbidden("A token cannot step up; a person in a browser can.")
-    if body.code and not who.user.enrolled:
+    if body.code and not Authenticator.of(who.user):
         raise NotValid("No authenticator app is enrolled; send the password.", field="code")
-    if not body.code and who.user.enrolled:
+    if not body.code and Authenticator.of(who.user):
         raise NotValid("An authenticator app is enrolled; send its code.", field="code")
     prove(request, password=body.password, code=body.code)
     return Status(204, None)

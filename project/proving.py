@@ -7,6 +7,7 @@ from project.lib.problem import Problem
 from project.people import doors
 from project.people.codes import is_proven
 from project.people.doors import who
+from project.people.models import Authenticator
 from triggers.models import Audit
 
 DIGITS = 6  # of the code of an app; whatever is longer is a recovery code
@@ -28,7 +29,7 @@ def prove(request: HttpRequest, *, password: str = "", code: str = "") -> None:
 
     Raises NotConfirmed."""
     user = who(request)
-    by_code = user.enrolled is not None
+    by_code = Authenticator.of(user) is not None
     with transaction.atomic():
         proven = is_proven(request, user, password=password, code=code)
         if proven:

@@ -43,7 +43,7 @@ class ProofForm(forms.Form):
 
     def __init__(self, user: User, *args: Any) -> None:
         super().__init__(*args)
-        del self.fields["password" if user.enrolled else "code"]
+        del self.fields["password" if Authenticator.of(user) else "code"]
 
     @property
     def asked(self) -> forms.BoundField:
@@ -125,7 +125,7 @@ def confirm(request: HttpRequest, user: User) -> HttpResponse:
 
 
 def renew(request: HttpRequest, user: User) -> HttpResponse:
-    app = user.enrolled
+    app = Authenticator.of(user)
     if app is None:
         return redirect("authenticator")
     with transaction.atomic():

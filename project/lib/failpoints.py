@@ -24,6 +24,7 @@ POINTS = (
     "after_call",  # the effect is done, its outcome is not written
     "before_outcome_commit",
     "after_outcome",
+    "before_call_back",  # the next try is planned, the program outside is not told yet
     "after_loss",  # a delivery without a word is `unknown` now
     # an event
     "after_ingest_commit",  # at the door: the sender has no answer yet

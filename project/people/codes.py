@@ -7,7 +7,7 @@ from django.contrib.auth.backends import BaseBackend
 from django.http import HttpRequest
 
 from project.lib.crypto import Unreadable
-from project.people.models import User
+from project.people.models import Authenticator, User
 
 
 class CodeBackend(BaseBackend):
@@ -15,7 +15,7 @@ class CodeBackend(BaseBackend):
 
     def authenticate(self, request: HttpRequest | None, username: str, code: str) -> User | None:  # type: ignore[override]
         user = User.objects.filter(username=username, is_active=True).first()
-        app = user.enrolled if user else None
+        app = Authenticator.of(user) if user else None
         if app is None:
             return None
         with suppress(Unreadable):  # FIELD_KEY was lost; a recovery code needs none
@@ -28,5 +28,5 @@ def is_proven(request: HttpRequest, user: User, *, password: str, code: str) -> 
     """Whether `user` is who sits there: by a code where an app is enrolled, else by the password.
 
     Too many wrong ones rest the name, as at the sign-in."""
-    given = {"code": code} if user.enrolled else {"password": password}
+    given = {"code": code} if Authenticator.of(user) else {"password": password}
     return authenticate(request, username=user.get_username(), **given) == user

@@ -4,7 +4,7 @@ import pytest
 
 from approvals.act import act
 from approvals.models import Action
-from approvals.propose import BUDGET
+from approvals.budget import BUDGET
 from tests import builders
 from tests.handlers import work
 from tests.nodding import handling, serving

@@ -12,7 +12,7 @@ from approvals.errors import KeyTaken, NotSent, OutcomeUnknown, Refused, SelfApp
 from approvals.models import Action, Compensation, Connection
 from approvals.outcomes import Outcome, record
 from approvals.tiers import Tier
-from project.lib import clock
+from project.lib import clock, failpoints
 from tests import builders
 from tests.conftest import person
 from tests.handlers import work
@@ -417,32 +417,24 @@ class TestWrittenDown:
         assert action.sent_arguments["headers"] == headers
 
 
+EFFECT = ("after_delivering_commit", "before_call", "after_call", "before_outcome_commit", "after_outcome")
+
+
 class TestOnce:
-    @pytest.mark.parametrize("at", ["begin", "proposed", "started", "called", "recorded"])
+    @pytest.mark.parametrize("at", EFFECT)
     def test_a_crash_at_any_point_undoes_once(self, story, owner, later, monkeypatch, at):
         class Gone(BaseException):
             pass
 
-        def die(*_: Any, **__: Any) -> Any:
-            raise Gone
+        def reached(name: str) -> None:
+            if name == at:
+                monkeypatch.setattr(failpoints, "reached", None)
+                raise Gone
 
-        run = start("sleep")
-        if at == "begin":
-            monkeypatch.setattr(undoing, "tick", die)
-        redrive.cancel(run, by=owner)
-        if at == "proposed":
-            undoing.tick()
-            monkeypatch.setattr(deliver, "start", die)
-        if at == "started":
-            monkeypatch.setattr(deliver, "call", die)
-        if at == "called":
-            monkeypatch.setattr(deliver, "record", die)
-        if at == "recorded":
-            carry_out()
-            monkeypatch.setattr(undoing, "finish", die)
+        redrive.cancel(start("sleep"), by=owner)
+        monkeypatch.setattr(failpoints, "reached", reached)
         with pytest.raises(Gone):
             ticks(3)
-        monkeypatch.undo()
         for _ in range(8):
             later(seconds=23)
             settle()

@@ -119,7 +119,7 @@ def test_what_needs_no_nod_is_done_and_told(ben: User) -> None:
 
 
 def test_beyond_the_hourly_budget_of_its_token_also_low_waits_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("approvals.propose.BUDGET", 2)
+    monkeypatch.setattr("approvals.budget.BUDGET", 2)
     with serving("low"):
         robot = agent("robot")
         assert [ask(robot, f"k{n}").json()["tier"] for n in range(3)] == ["low", "low", "medium"]

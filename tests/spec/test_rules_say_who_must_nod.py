@@ -210,7 +210,7 @@ class TestAllowed:
         assert (now_of(run).status, len(shop.sent)) == ("succeeded", 1)
 
     def test_the_hourly_budget_holds_for_it_too(self, shop, monkeypatch):
-        monkeypatch.setattr("approvals.propose.BUDGET", 1)
+        monkeypatch.setattr("approvals.budget.BUDGET", 1)
         rule("small", "true", effect="allow")
         assert [order()[0].status, order()[0].status] == ["delivered", "awaiting"]
 

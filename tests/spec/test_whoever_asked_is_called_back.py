@@ -9,7 +9,7 @@ from django.test import Client
 from approvals import call_backs
 from approvals.models import CallBack
 from project import client as copied
-from project.lib import backoff
+from project.lib import backoff, failpoints
 from project.people.models import User
 from tests.agents import Receiver, agent, ask
 from tests.nodding import carry_out, now_of, say, serving, the_action
@@ -129,7 +129,7 @@ def test_a_process_that_dies_in_the_call_loses_nothing(
 ) -> None:
     ended(robot, ben, receiver)
     with monkeypatch.context() as patched:
-        patched.setattr(call_backs, "send", lambda row: 1 / 0)
+        patched.setattr(failpoints, "reached", lambda name: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             call_backs.call(CallBack.objects.get().pk)
     later(minutes=2)

@@ -1,0 +1,111 @@
+"""What one reader may do with an action now: read it, decide it, mend it, take it back, withdraw it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from approvals import policy, reviewing
+from approvals.errors import UnknownKind
+from approvals.kinds import Kind, named
+from approvals.models import Action, Decision, Review
+from approvals.rules import Ruling
+from approvals.tiers import Tier, stricter
+from project.people.models import User
+from project.people.roles import can
+
+
+@dataclass(frozen=True)
+class Standing:
+    """`barred` says in a sentence why this person may not decide, or is empty."""
+
+    action: Action
+    reader: User
+    now: datetime
+    decisions: tuple[Decision, ...] = ()
+    review: Review | None = None  # it was drawn to be looked at afterwards
+    barred: str = ""
+    fresh: bool = False  # the reader proved again who he is
+    ruling: Ruling | None = None  # what the policy says now; only of what waits
+
+    @cached_property
+    def kind(self) -> Kind | None:
+        try:
+            return named(self.action.kind)
+        except UnknownKind:
+            return None
+
+    @cached_property
+    def may_read(self) -> bool:
+        """Arguments are for operators, and for reviewers and members of teams who may decide them."""
+        if can(self.reader, "payloads") or can(self.reader, "decide") or self.action.asked_by(self.reader):
+            return True
+        return policy.is_named(self.reader, self.action)
+
+    @cached_property
+    def tier(self) -> Tier:
+        """The risk it is treated as: what the policy in force asks for, when that is more than it was asked as."""
+        return stricter(self.action.tier, self.ruling.tier) if self.ruling else Tier(self.action.tier)
+
+    @property
+    def is_awaiting(self) -> bool:
+        return self.action.status == "awaiting"
+
+    @property
+    def is_open(self) -> bool:
+        """Waits for a verdict, and the time is not over."""
+        return self.is_awaiting and self.action.expires_at > self.now
+
+    @property
+    def can_decide(self) -> bool:
+        return self.is_open and not self.barred and self.action.is_intact
+
+    @property
+    def can_edit(self) -> bool:
+        """Who may decide may also mend it, as long as code knows what it takes."""
+        return self.can_decide and self.kind is not None and not self.kind.is_question
+
+    @property
+    def needs_step_up(self) -> bool:
+        return self.tier is Tier.HIGH and not self.fresh
+
+    @property
+    def reason_needed(self) -> bool:
+        return self.tier is Tier.HIGH
+
+    @property
+    def given(self) -> list[Decision]:
+        """The yeses that count for this revision."""
+        return [d for d in self.decisions if d.verdict == "approve" and d.revision == self.action.revision]
+
+    @property
+    def can_take_back(self) -> bool:
+        """The one who decided, or an admin, while nothing was started."""
+        decided = any(d.by_id == self.reader.pk for d in self.given)
+        was_asked = self.action.decided_at is not None  # what nobody was asked about is undone, not asked again
+        return self.action.status == "approved" and was_asked and (decided or can(self.reader, "configure"))
+
+    @property
+    def held(self) -> bool:
+        """Approved, and the window in which it can surely be taken back is not over."""
+        action = self.action
+        untouched = action.status == "approved" and not action.tries and not action.error
+        return bool(untouched and action.not_before and action.not_before > self.now)
+
+    @property
+    def can_settle(self) -> bool:
+        """Who may answer "did it happen?": an operator; on high a reviewer who did not ask for it."""
+        if self.action.status != "unknown":
+            return False
+        if self.action.tier == "high":
+            return can(self.reader, "decide") and not self.action.asked_by(self.reader)
+        return can(self.reader, "operate")
+
+    @property
+    def can_cancel(self) -> bool:
+        return self.action.status in ("awaiting", "approved") and (
+            can(self.reader, "operate") or can(self.reader, "decide") or self.action.requested_by_id == self.reader.pk
+        )
+
+    @property
+    def may_look(self) -> bool:
+        return self.review is not None and reviewing.may_look(self.review, self.reader)
