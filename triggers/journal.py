@@ -107,6 +107,7 @@ class Journal(History):
         found = HELD(pk=self.run.pk, fence=self.run.fence)
         if not found:
             raise Fenced
+        now: datetime
         [(*self.seen, now)] = found
         self.seen_at = time.monotonic()
         self.obey(ending=ending, stopping=stopping)

@@ -67,7 +67,8 @@ def cursor() -> AbstractContextManager[Any]:
     if connection.vendor != "postgresql":
         return connection.cursor()
     connection.ensure_connection()
-    return connection.make_cursor(psycopg.Cursor(connection.connection))
+    own: Any = psycopg.Cursor(connection.connection)
+    return connection.make_cursor(own)
 
 
 def like(stand_in: Any, value: Any) -> Any:
