@@ -42,7 +42,7 @@ def slack_command(number: int) -> Made:
 
 
 def slack_button(number: int) -> Made:
-    pressed = {"type": "block_actions", "trigger_id": fresh_id(), "user": MONA, "channel": {"id": "C815"}}
+    pressed: dict[str, Any] = {"type": "block_actions", "trigger_id": fresh_id(), "user": MONA, "channel": {"id": "C815"}}
     pressed["actions"] = [{"action_id": "restock", "value": str(number)}]
     return FORM, urlencode({"payload": json.dumps(pressed)})
 
