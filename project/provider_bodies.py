@@ -42,9 +42,9 @@ def slack_command(number: int) -> Made:
 
 
 def slack_button(number: int) -> Made:
-    pressed: dict[str, Any] = {"type": "block_actions", "trigger_id": fresh_id(), "user": MONA, "channel": {"id": "C815"}}
-    pressed["actions"] = [{"action_id": "restock", "value": str(number)}]
-    return FORM, urlencode({"payload": json.dumps(pressed)})
+    button = {"action_id": "restock", "value": str(number)}
+    pressed = {"type": "block_actions", "trigger_id": fresh_id(), "user": MONA, "channel": {"id": "C815"}}
+    return FORM, urlencode({"payload": json.dumps({**pressed, "actions": [button]})})
 
 
 def standard_webhooks(number: int) -> Made:
