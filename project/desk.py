@@ -20,13 +20,12 @@ def stages() -> dict[str, Callable[[], int]]:
         "lost": deliver.presume_silent_ones_lost,
         "undone": undoing.tick,
         "delivered": deliver.deliver_due,
-        "bulk": bulk.go_on,
-        "fell_silent": silence.listen_for_silence,
-        "indexed": search.index,
-        "learnt": learning.learn,
-        "added_up": metrics_rows.add_up,
-        "sealed": sealing.seal,
     }
+
+
+def upkeep() -> dict[str, Callable[[], int]]:
+    """What comes after the rest, and waits for nobody outside."""
+    return {"bulk": bulk.go_on, "indexed": search.index, "added_up": metrics_rows.add_up, "sealed": sealing.seal}
 
 
 def messages() -> dict[str, Callable[[], int | None]]:
