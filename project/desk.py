@@ -25,7 +25,14 @@ def stages() -> dict[str, Callable[[], int]]:
 
 def upkeep() -> dict[str, Callable[[], int]]:
     """What comes after the rest, and waits for nobody outside."""
-    return {"bulk": bulk.go_on, "indexed": search.index, "added_up": metrics_rows.add_up, "sealed": sealing.seal}
+    return {
+        "bulk": bulk.go_on,
+        "fell_silent": silence.listen_for_silence,
+        "indexed": search.index,
+        "learnt": learning.learn,
+        "added_up": metrics_rows.add_up,
+        "sealed": sealing.seal,
+    }
 
 
 def messages() -> dict[str, Callable[[], int | None]]:
