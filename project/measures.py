@@ -59,7 +59,9 @@ class Measures:
 
 
 def measured(since: datetime) -> dict[Name, Measures]:
-    """Every kind and handler since then, the busiest first; what a rule denied asked nobody and did nothing. Edits and take-backs are those of what was asked since."""
+    """Every kind and handler since then, the busiest first; what a rule denied asked nobody and did nothing.
+
+    Edits and take-backs are those of what was asked since."""
     found: dict[Name, Measures] = defaultdict(Measures)
     asked = Action.objects.filter(created_at__gte=since).exclude(reason_code=DENIED).order_by("-created_at")
     for *name, tier in asked.values_list(*NAME, "tier")[:MOST]:

@@ -74,8 +74,9 @@ def split(broker: str) -> tuple[str, int]:
 
 
 def met(client: Any, wait: float = PATIENCE, *, topic: str = "") -> Mapping[str, Any]:
-    """The topics of the cluster (or the one that is named), once it has said who it is. Raises Forbidden for a cluster with a broker that may not
-    be called, Unreachable when nobody answers."""
+    """The topics of the cluster (or the one that is named), once it has said who it is.
+
+    Raises Forbidden for a cluster with a broker that may not be called, Unreachable when nobody answers."""
     try:
         told = client.list_topics(*filter(None, [topic]), timeout=wait)
     except KafkaException as error:

@@ -3,8 +3,8 @@
 import pytest
 
 from approvals.act import act
-from approvals.models import Action
 from approvals.budget import BUDGET
+from approvals.models import Action
 from tests import builders
 from tests.handlers import work
 from tests.nodding import handling, serving

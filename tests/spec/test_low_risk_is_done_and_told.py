@@ -4,9 +4,9 @@ import pytest
 
 from approvals import channels, clearing, mornings, outcomes, reviewing
 from approvals.act import act
+from approvals.budget import BUDGET, SPENT
 from approvals.errors import AlreadyDecided, NotReviewer, ReasonRequired, SelfApproval
 from approvals.models import Action, Compensation, Morning, Review
-from approvals.budget import BUDGET, SPENT
 from project.lib import clock
 from tests import builders
 from tests.approvals.test_pages import text_of
