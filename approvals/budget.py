@@ -1,4 +1,4 @@
-"""So many low actions run by themselves in an hour, of a handler and kind or of one program; the next waits for people."""
+"""So many low actions an hour run by themselves, of a handler and kind or of one program; the next waits for people."""
 
 from collections.abc import Callable
 from dataclasses import replace
