@@ -15,12 +15,13 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 
-from approvals import kinds
+from approvals import budget, kinds
 from approvals.connectors import github
 
 for name in ("github.comment", "github.create_pr", "http.request"):
     kinds.KINDS[name] = replace(kinds.KINDS[name], timeout=timedelta(seconds=2))
-FEW = {"MAX_CRASHES": 100_000, "TRIES": 100_000, "BUDGET": 100_000, "LOOKS": (0.5,), "PAUSES": (0.5,)}
+budget.BUDGET = 100_000
+FEW = {"MAX_CRASHES": 100_000, "TRIES": 100_000, "LOOKS": (0.5,), "PAUSES": (0.5,)}
 FEW |= {"SLACK": timedelta(seconds=2), "RING_AGAIN": timedelta(seconds=1)}
 for module in [module for name, module in sys.modules.items() if name.startswith(("triggers", "approvals"))]:
     for name, value in FEW.items():

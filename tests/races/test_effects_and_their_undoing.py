@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from approvals import clearing, deliver, outcomes, propose, undoing
+from approvals import budget, clearing, deliver, outcomes, undoing
 from approvals.act import act
 from approvals.models import Action, Attempt, Compensation, Connection
 from approvals.outcomes import Outcome
@@ -27,7 +27,7 @@ ROUNDS = rounds(6)
 
 @pytest.fixture
 def shop(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    monkeypatch.setattr(propose, "BUDGET", 10 * ROUNDS)
+    monkeypatch.setattr(budget, "BUDGET", 10 * ROUNDS)
     with serving(tier="low") as shop, handling(trip):
         yield shop
 

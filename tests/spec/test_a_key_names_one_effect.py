@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from approvals import clearing, deliver, propose
+from approvals import budget, clearing, deliver, propose
 from approvals.act import act
 from approvals.errors import NotSent, OutcomeUnknown, Refused
 from approvals.models import Action
@@ -319,7 +319,7 @@ class TestLow:
         assert (now_of(run).status, len(shop.sent)) == ("succeeded", 2)
 
     def test_the_thirty_first_in_an_hour_waits_for_a_person(self, low, shop, monkeypatch):
-        monkeypatch.setattr(propose, "BUDGET", 2)
+        monkeypatch.setattr(budget, "BUDGET", 2)
         for number in range(3):
             ask(key=f"k{number}")
         assert [action.tier for action in Action.objects.order_by("pk")] == ["low", "low", "medium"]
