@@ -10,6 +10,7 @@ from project.lib.pages import Filters, Instant, Number, Words
 from project.lib.schema import Moment
 from triggers import overflow
 from triggers.models import Refusal, Source, Trigger, Watch
+from triggers.models.rhythm import SHORTEST
 from triggers.schemas import Name, Slug, Strict
 from triggers.sources.details import warning_of
 from triggers.trying import TRIED, Trial
@@ -39,7 +40,7 @@ class SourceFields(Strict):
     on_overload: Literal["refuse", "accept"] = "refuse"
     dedupe_window: int | None = Field(None, ge=60, le=366 * 86400)  # null: what the provider's retries ask for
     max_body: int | None = Field(None, ge=1, le=64 * 1024 * 1024)
-    expect_every: Literal[0] | Annotated[int, Field(ge=60, le=366 * 86400)] | None = None
+    expect_every: Literal[0] | Annotated[int, Field(ge=SHORTEST, le=366 * 86400)] | None = None
     actor: str = Field("", max_length=200)
 
 

@@ -18,7 +18,7 @@ from project.lib.apart import each
 from project.lib.live import changed
 from triggers.ingest import store_internal
 from triggers.models import Event, Rhythm, Source
-from triggers.models.rhythm import SILENT_AFTER
+from triggers.models.rhythm import SHORTEST, SILENT_AFTER
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -27,11 +27,10 @@ SILENT, DISABLED = "nightdesk.source.silent", "nightdesk.source.disabled"
 LOOK = timedelta(seconds=30)  # between two looks at one source
 ROUND = 50  # sources a round
 NEWEST = 100  # events of one look; more in so short a time are no pause
-FIRST = 2000  # of the first look
+FIRST = 2000  # of a look at a source whose rhythm nobody knows
 KEPT = timedelta(days=14)  # of pauses
-FEWEST_EVENTS = 10  # from so many on a rhythm is believed
+FEWEST = 10  # pauses from which on a rhythm is believed
 FEWEST_DAYS = 2  # a night is part of it
-SHORTEST = 60.0  # seconds: nobody is silent sooner
 BURST = 1.0  # seconds: events closer together are one
 USUAL_DAYS = 0.8  # share of the days that stayed within the rhythm
 
@@ -71,9 +70,11 @@ def look(source: Source) -> bool:
 
 
 def newest_of(source: Source, rhythm: Rhythm) -> list[Came]:
-    """The events that came since the last look, the first one first; of very many only the newest."""
-    rows = Event.objects.filter(source_slug=source.slug, pk__gt=rhythm.newest).order_by("-pk")
-    return list(rows.values_list("pk", "received_at")[: NEWEST if rhythm.newest else FIRST])[::-1]
+    """The events that came since the last look, the first one first; of very many only the newest. All of them as long
+    as too few came to know a rhythm: one look at a source that rings once an hour sees one."""
+    after, most = (0, FIRST) if rhythm.usually is None else (rhythm.newest, NEWEST)
+    rows = Event.objects.filter(source_slug=source.slug, pk__gt=after).order_by("-pk")
+    return list(rows.values_list("pk", "received_at")[:most])[::-1]
 
 
 def learn(rhythm: Rhythm, came: Sequence[Came], now: datetime) -> None:
@@ -81,7 +82,7 @@ def learn(rhythm: Rhythm, came: Sequence[Came], now: datetime) -> None:
     if not came:
         return
     moments = [at for _, at in came]
-    if rhythm.last_at is not None:
+    if rhythm.usually is not None and rhythm.last_at is not None:
         moments.insert(0, rhythm.last_at)
     gaps = [(max((after - before).total_seconds(), 0.0), after) for before, after in itertools.pairwise(moments)]
     for gap, end in gaps:
@@ -90,11 +91,11 @@ def learn(rhythm: Rhythm, came: Sequence[Came], now: datetime) -> None:
     oldest = f"{now.astimezone(UTC) - KEPT:%Y-%m-%d}"
     rhythm.pauses = {day: gap for day, gap in rhythm.pauses.items() if day >= oldest}
     rhythm.newest, rhythm.last_at = came[-1][0], moments[-1]
-    if len(gaps) >= FEWEST_EVENTS or (rhythm.usually and gaps):
-        fresh = typical([gap for gap, _ in gaps])
-        rhythm.usually = (
-            fresh if len(gaps) >= FEWEST_EVENTS or not rhythm.usually else rhythm.usually * 0.8 + fresh * 0.2
-        )
+    lengths = [gap for gap, _ in gaps]
+    if len(gaps) >= FEWEST:
+        rhythm.usually = typical(lengths)
+    elif gaps and rhythm.usually is not None:
+        rhythm.usually = rhythm.usually * 0.8 + typical(lengths) * 0.2
     known = rhythm.usually is not None and len(rhythm.pauses) >= FEWEST_DAYS
     rhythm.every = usual_pause(list(rhythm.pauses.values())) if known else None
 

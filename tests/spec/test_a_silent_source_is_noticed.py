@@ -14,7 +14,7 @@ from tests import builders
 from tests.handlers import registered, work
 from triggers import upkeep
 from triggers.models import Event, Rhythm, Run, Source
-from triggers.silence import DISABLED, SILENT, typical, usual_pause
+from triggers.silence import DISABLED, SILENT, listen_for_silence, typical, usual_pause
 
 pytestmark = pytest.mark.django_db
 
@@ -93,6 +93,15 @@ def test_a_steady_one_says_its_rhythm_in_words_and_when_it_should_ring_next() ->
     expected = rhythm.next_expected(source.expect_every)
     assert expected is not None
     assert timedelta(minutes=29) < expected - clock.now() < timedelta(minutes=31)
+
+
+def test_the_rhythm_of_a_source_that_rings_seldom_is_learnt_event_by_event(later: Callable[..., None]) -> None:
+    source = builders.source()
+    for _ in range(12):
+        rings(source, 0)
+        listen_for_silence()
+        later(hours=4)
+    assert Rhythm.objects.get(source=source).words == "about every 4 h"
 
 
 def test_nothing_is_believed_before_a_night_was_seen(later: Callable[..., None]) -> None:

@@ -6,10 +6,9 @@ from django import forms
 
 from triggers.forms.fields import MONO, DeskForm, ShortNameField
 from triggers.models import Source
+from triggers.models.rhythm import SHORTEST
 
 TYPED = forms.TextInput(attrs=MONO)  # Django copies it for each field
-
-SHORTEST = 60  # seconds between two events of which silence can be told
 
 
 class SourceForm(DeskForm):

@@ -9,6 +9,7 @@ from project.lib.text import span
 from triggers.models.source import Source
 
 SILENT_AFTER = 3  # times the usual distance
+SHORTEST = 60  # seconds between two events of which silence can be told
 
 
 class RhythmQuerySet(models.QuerySet["Rhythm"]):
