@@ -5,6 +5,7 @@ import time
 from typing import Any
 from urllib.parse import urlencode
 
+from project.sample_bodies import SAMPLES as OF_THE_TOUR
 from project.sample_bodies import Made, Sample, fresh_id, now_text
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -170,3 +171,4 @@ OTHERS: dict[str, Sample] = {
         ("wecom", "somebody writes to the app", wecom),
     )
 }
+SAMPLES = OF_THE_TOUR | OTHERS

@@ -15,8 +15,7 @@ from django.db.models import Max
 from project import signing
 from project.lib.crypto import Unreadable
 from project.processes import PLAN
-from project.provider_bodies import OTHERS
-from project.sample_bodies import SAMPLES as OF_THE_TOUR
+from project.provider_bodies import SAMPLES
 from project.sample_bodies import Sample
 from project.sample_entries import ENTRIES, NotWritten, write
 from triggers import configure
@@ -26,7 +25,6 @@ from triggers.sources.verify import catalogue
 
 __all__ = ["ENTRIES", "SAMPLES", "NotSent", "Sent", "send"]
 
-SAMPLES = OF_THE_TOUR | OTHERS
 TIMEOUT = 20.0  # seconds for the whole delivery
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from functools import partial
 
 from project import tour
-from project.sample_bodies import SAMPLES, Sample
+from project.provider_bodies import SAMPLES
+from project.sample_bodies import Sample
 from triggers.models import Source
 from triggers.sources.verify import catalogue
 

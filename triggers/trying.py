@@ -128,7 +128,7 @@ def sample_of(name: str, source: str) -> Arrival:
     sender, headers, body = known[name]()
     try:
         (arrival, *_) = webhook.arrivals_of(sender, body, {key.lower(): value for key, value in headers.items()})
-    except (Handshake, ValueError) as greeting:
+    except Handshake as greeting:
         raise NotValid(f"`{name}` is a greeting: it is answered and becomes no event.", field="sample") from greeting
     arrival.source = source if source != "*" else sender.slug
     return arrival

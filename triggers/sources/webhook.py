@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -74,10 +73,10 @@ def arrivals_of(
 def deliveries(source: Source, scheme: Mapping[str, Any], headers: dict[str, str], proven: Proven) -> list[Arrival]:
     """One webhook delivery as arrivals: one, or of a provider that sends in batches one for each item of its list."""
     reading = read_plain(scheme, proven.body, headers)
+    heard = Heard(headers, reading.value, proven.body, proven.secret)
     if "handshakes" in scheme or proven.greets:
-        greet(scheme, Heard(headers, reading.value, proven.body, proven.secret), greets=proven.greets)
-    if "replies" in scheme or "reply" in scheme:
-        heard = Heard(headers, reading.value, proven.body, proven.secret)
+        greet(scheme, heard, proven.now, greets=proven.greets)
+    if proven.secret and ("replies" in scheme or "reply" in scheme):  # a made-up delivery hears no answer
         proven.reply = acknowledgement(scheme, heard, proven.now)
     if "batch" not in scheme or not isinstance(reading.value, list):
         return [delivery(source, scheme, headers, reading, proven)]
@@ -97,9 +96,9 @@ def item_of(item: Any) -> Reading:
     return Reading(item, json.dumps(item, ensure_ascii=False))
 
 
-def greet(scheme: Mapping[str, Any], heard: Heard, *, greets: bool) -> None:
+def greet(scheme: Mapping[str, Any], heard: Heard, now: float, *, greets: bool) -> None:
     """Raises Handshake; Forged when what proves no more than a greeting is none."""
-    if reply := handshake(scheme, heard, time.time()):
+    if reply := handshake(scheme, heard, now):
         raise Handshake(reply)
     if greets:
         raise Forged("no_signature", "it carries no signature, as only a greeting may")
