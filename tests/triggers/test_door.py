@@ -174,6 +174,12 @@ def test_two_secrets_are_valid_at_once_and_an_old_one_ends(source: Source) -> No
     assert [(item["hint"], bool(item["used"])) for item in source.secret_hints] == [("…word", True), ("…cret", False)]
 
 
+def test_a_use_that_was_written_before_deliveries_were_counted_is_still_shown() -> None:
+    source = builders.source("other", secrets=("the secret word",), secret_usage={"…word": "2026-11-29T08:00:00+00:00"})
+    [told] = source.secret_hints
+    assert (told["used"], told["count"]) == ("2026-11-29T08:00:00+00:00", 0)
+
+
 def test_a_type_the_source_may_not_send_is_refused_by_name(source: Source) -> None:
     source.change(by=None, types=["github.push"])
     [answer] = deliver(github(ISSUE))

@@ -121,8 +121,10 @@ class Source(models.Model):
 
     def used(self, hint: str) -> dict[str, Any]:
         """When the secret of this hint last fitted, and how many deliveries it proved."""
-        told: dict[str, Any] = self.secret_usage.get(hint) or {"at": None, "count": 0}
-        return told
+        told: dict[str, Any] | str | None = self.secret_usage.get(hint)
+        if isinstance(told, dict):
+            return told
+        return {"at": told, "count": 0}  # a text was written before deliveries were counted
 
     def change(self, *, by: "User | None", verb: str = "change", reason: str = "", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""
