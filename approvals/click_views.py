@@ -9,7 +9,7 @@ from approvals.models import Connection
 from approvals.pressing import Call
 from project.lib.crypto import Unreadable
 from triggers.door import PROBLEM_401
-from triggers.sources.verify import Forged
+from triggers.sources.forged import Forged
 
 
 @csrf_exempt

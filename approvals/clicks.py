@@ -24,7 +24,7 @@ from approvals.tiers import Tier
 from approvals.wording import said
 from project.lib import clock
 from project.lib.crypto import Unreadable
-from triggers.sources.verify import Forged
+from triggers.sources.forged import Forged
 
 logger = logging.getLogger("nightdesk.chat")
 ANSWER_WITHIN = timedelta(seconds=2)  # the far sides wait three for all of it

@@ -51,8 +51,7 @@ def into_stream(source: Source, number: int) -> None:
 
 def into_topic(source: Source, number: int) -> None:
     config = parse_topics(source.config)
-    secret = next((str(item["value"]) for item in source.secrets), "")
-    producer = Producer(config.cluster(secret).settings(**{"acks": "all", "message.timeout.ms": 20_000}))
+    producer = Producer(config.cluster(source.password).settings(**{"acks": "all", "message.timeout.ms": 20_000}))
     producer.produce(
         config.topics[0], key=f"order-{number}".encode(), value=json.dumps({"id": number, **ORDER}).encode()
     )

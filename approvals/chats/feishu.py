@@ -15,7 +15,8 @@ from approvals.pressing import NAMES, Call, Heard, Pressed
 from project.lib import clock
 from project.lib.egress import Session
 from triggers.sources.encrypted import open_feishu
-from triggers.sources.verify import Forged, verify
+from triggers.sources.forged import Forged
+from triggers.sources.verify import verify
 
 API = "https://open.feishu.cn"
 OPEN_ID = re.compile(r"ou_[A-Za-z0-9]{1,100}")

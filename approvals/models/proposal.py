@@ -34,9 +34,7 @@ class Proposal(models.Model):
     action = models.OneToOneField(Action, models.PROTECT, related_name="proposal")
     key = models.CharField(max_length=200, db_index=True)
     body_digest = models.CharField(max_length=80)  # of everything that was asked for
-    number = models.PositiveIntegerField(
-        null=True
-    )  # how often its token has asked under this key; None: nobody counted
+    number = models.PositiveIntegerField(null=True)  # of its token's requests under this key; None: nobody counted
 
     objects = ProposalQuerySet.as_manager()
 

@@ -78,7 +78,7 @@ def refuse_open(config: MailSource) -> None:
 
 def sign_in(source: Source, config: MailSource) -> Mailbox:
     """Raises Trouble in the words of the server, or what a connection raises."""
-    secret = next((str(item["value"]) for item in source.secrets), "")
+    secret = source.password
     if not secret:
         raise Trouble("it has no password yet; give it one on this page")
     mailbox = Mailbox(config)

@@ -102,10 +102,8 @@ class TopicListener(Listener):
         fresh = [one for one in known if one.offset < 0]
         for one in fresh:
             low, high = consumer.get_watermark_offsets(one, timeout=ASK)
-            from_now = (
-                self.topics.offset_reset == "latest" and one.topic not in told
-            )  # else the topic got more partitions
-            one.offset = high if from_now else low
+            is_new = one.topic not in told  # else the topic got more partitions
+            one.offset = high if is_new and self.topics.offset_reset == "latest" else low
         if fresh:
             consumer.commit(offsets=fresh, asynchronous=False)
         consumer.assign(known)
@@ -184,8 +182,7 @@ class TopicListener(Listener):
 
 
 def made(source: Source, topics: TopicSource, **more: Any) -> Consumer:
-    secret = next((str(item["value"]) for item in source.secrets), "")
-    told = topics.cluster(secret).settings(
+    told = topics.cluster(source.password).settings(
         **{
             "group.id": topics.group,
             "enable.auto.commit": False,

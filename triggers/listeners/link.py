@@ -107,13 +107,12 @@ class PostgresLink(Link):
 
     def __init__(self, source: Source, table: TableSource) -> None:
         super().__init__(table)
-        secret = next((str(item["value"]) for item in source.secrets), None)
         self.open = psycopg.connect(
             host=table.host,
             hostaddr=",".join(addresses(table.host, table.port, PORTS, "PostgreSQL")[:1]),
             port=table.port,
             user=table.user,
-            password=secret,
+            password=source.password or None,
             dbname=table.name,
             sslmode=TLS[table.tls],
             sslrootcert="system" if table.tls == "verify" else None,

@@ -41,14 +41,13 @@ class PinnedTls(SSLConnection, Pinned):
 
 
 def connect(source: Source, stream: StreamSource) -> redis.Redis:
-    secret = next((str(item["value"]) for item in source.secrets), None)
     pool = redis.ConnectionPool(
         connection_class=PinnedTls if stream.is_encrypted else Pinned,
         host=stream.host,
         port=stream.port,
         db=stream.database,
         username=stream.username,
-        password=secret,
+        password=source.password or None,
         socket_timeout=PATIENCE,
         socket_connect_timeout=CONNECT,
         retry=Retry(NoBackoff(), 0),  # the listener tries again itself, and says so

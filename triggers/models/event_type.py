@@ -22,9 +22,7 @@ class EventType(models.Model):
     schema = models.JSONField(default=dict)  # JSON schema of `data`; empty: nothing is known yet
     mode = models.CharField(max_length=8, default="warn")
     version = models.PositiveIntegerField(default=1)
-    is_settled = models.BooleanField(
-        default=False
-    )  # enough was seen, or a person said so: it no longer grows by itself
+    is_settled = models.BooleanField(default=False)  # enough was seen, or a person said so: it grows no more by itself
     shape = models.JSONField(default=dict)  # figures of everything seen (triggers/shapes.py)
     drift = models.JSONField(default=list)  # [{path, what, since, at, last, count}] since the schema was kept
     sources = models.JSONField(default=list)  # slugs it came from, the first few

@@ -43,9 +43,7 @@ class Source(models.Model):
     enabled = models.BooleanField(default=True)
     config = models.JSONField(default=dict, blank=True)
     sealed_secrets = models.TextField(blank=True, default="")  # of [{value, ends_at?}]
-    secret_usage = models.JSONField(
-        default=dict, blank=True
-    )  # hint -> {at, count}: when it last fitted, how many deliveries
+    secret_usage = models.JSONField(default=dict, blank=True)  # hint -> {at, count}: fitted last, how many deliveries
     types = models.JSONField(default=list, blank=True)  # patterns it may send
     idempotency_key = models.TextField(blank=True, default="")  # CEL; empty: the provider's delivery id
     rate_limit = models.JSONField(null=True, blank=True)  # {limit, period} or none
@@ -74,8 +72,13 @@ class Source(models.Model):
 
     @property
     def secrets(self) -> list[dict[str, Any]]:
-        """The secrets in clear, newest first; only the verifier and `ring` read them."""
+        """The secrets in clear, newest first; only the verifier, `password` and `ring` read them."""
         return crypto.unseal(self.sealed_secrets) or []
+
+    @property
+    def password(self) -> str:
+        """With which the desk signs in where it listens; empty when nobody gave one."""
+        return next((str(item["value"]) for item in self.secrets), "")
 
     @cached_property
     def _clear_secrets(self) -> list[dict[str, Any]]:

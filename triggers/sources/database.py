@@ -8,12 +8,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import Field, field_validator, model_validator
 
 from triggers.errors import NotValid
-from triggers.sources.farside import FarSide, parse, refuse_closed
+from triggers.sources.farside import FarSide, parse, refuse_closed, split
 from triggers.sources.file import refuse_outside
 
 PORT = 5432
@@ -144,13 +144,6 @@ def refuse_odd(name: str) -> str:
     if "%" in name or not name.isprintable():
         raise ValueError("it holds a character that no name should: %, or one that is not printed")
     return name
-
-
-def split(url: str) -> SplitResult:
-    """Raises ValueError for what is no address, also for a port that is none."""
-    parts = urlsplit(url)
-    _ = parts.port
-    return parts
 
 
 def parse_table(config: Mapping[str, Any]) -> TableSource:

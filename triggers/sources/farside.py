@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -29,6 +30,13 @@ def parse(model: type[F], config: Mapping[str, Any]) -> F:
         place, said = first_fault(error)
         field = place.partition(".")[0] or next(iter(model.model_fields))
         raise NotValid(f"{field}: {said}", field=field) from error
+
+
+def split(url: str) -> SplitResult:
+    """The parts of an address. Raises ValueError for what is none, also for a port that is none."""
+    parts = urlsplit(url)
+    _ = parts.port
+    return parts
 
 
 def addresses(host: str, port: int, usual: tuple[int, ...], trade: str) -> list[str]:

@@ -7,7 +7,8 @@ from django.conf import settings
 from triggers.models import Source
 from triggers.reading import unzip
 from triggers.sources.details import scheme_of
-from triggers.sources.verify import Forged, verify
+from triggers.sources.forged import Forged
+from triggers.sources.verify import verify
 from triggers.sources.webhook import Proven
 
 EXPANDS_TO = 4  # times the general cap a gzip body may always expand

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from typing import Any, Literal
-from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, field_validator
 
 from project.lib.text import UNSTORABLE
-from triggers.sources.farside import FarSide, parse, refuse_closed
+from triggers.sources.farside import FarSide, parse, refuse_closed, split
 
 PORT = 6379
 PORTS = (PORT, 6380)
@@ -84,13 +83,6 @@ class StreamSource(FarSide):
     @property
     def is_encrypted(self) -> bool:
         return self.url.startswith("rediss:")
-
-
-def split(url: str) -> SplitResult:
-    """Raises ValueError for what is no address, also for a port that is none."""
-    parts = urlsplit(url)
-    _ = parts.port
-    return parts
 
 
 def parse_stream(config: Mapping[str, Any]) -> StreamSource:
