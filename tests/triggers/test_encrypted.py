@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from triggers.errors import BadDelivery
 from triggers.sources.encrypted import check_wechat, open_feishu, open_wechat
 from triggers.sources.verify import Forged
+from triggers.sources.xml_body import read_xml
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data/signatures/encrypted.json").read_text())
 FEISHU = [vector for vector in VECTORS if vector["provider"] == "feishu"]
@@ -52,3 +54,10 @@ def test_wecom_is_read_when_its_signature_fits_and_it_is_for_us(vector):
 def test_without_a_token_nothing_fits():
     with pytest.raises(Forged):
         check_wechat("da39a3ee5e6b4b0d3255bfef95601890afd80709", "", "", "", "")
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16-le", "utf-16"])
+def test_xml_that_defines_words_of_its_own_is_refused_in_every_charset(charset):
+    bomb = '<!DOCTYPE a [<!ENTITY b "cc"><!ENTITY d "&b;&b;">]><xml>&d;</xml>'
+    with pytest.raises(BadDelivery):
+        read_xml(bomb.encode(charset))

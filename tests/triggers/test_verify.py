@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import signers
 from triggers.sources.details import covers_body
 from triggers.sources.places import QUERY, asked
-from triggers.sources.verify import Forged, catalogue, verify
+from triggers.sources.verify import MOST_GIVEN, Forged, catalogue, verify
 
 SIGNATURES = Path(__file__).parents[1] / "data" / "signatures"
 ALL: list[dict[str, Any]] = json.loads((SIGNATURES / "vectors.json").read_text())["vectors"]
@@ -147,6 +148,38 @@ def test_whatever_the_headers_hold_the_answer_is_a_refusal(provider: str, body: 
     latin = [value.encode("latin-1", "replace").decode("latin-1") for value in (text, other)]
     with pytest.raises(Forged):
         verify(scheme, body, {name: latin[at % 2] for at, name in enumerate(names)}, [SECRET], now=1.6e9)
+
+
+@pytest.mark.parametrize("provider", sorted(catalogue()))
+def test_whatever_shape_the_body_has_the_answer_is_a_refusal(provider: str) -> None:
+    """It is looked into before anything is believed: for an address, a topic, a token."""
+    scheme = catalogue()[provider]
+    odd: list[Any] = [None, 7, "", [], [[]], {"Type": []}, {"Type": {}}, {"encrypt": []}, {"signature": "x"}]
+    for value in [] if scheme["scheme"] == "none" else odd:
+        with pytest.raises(Forged):
+            verify(scheme, json.dumps(value).encode(), {QUERY: "msg_signature=a"}, [SECRET], now=0)
+
+
+def test_of_many_signatures_the_first_few_are_looked_at() -> None:
+    """Each costs whoever sends it a few bytes, and the door a digest over the whole body."""
+    right = "v1=" + signature()[7:]
+    for wrong, fitting in ((MOST_GIVEN - 1, True), (MOST_GIVEN, False)):
+        headers = {"x-pagerduty-signature": ",".join(["v1=00"] * wrong + [right])}
+        if fitting:
+            assert verify(catalogue()["pagerduty"], BODY, headers, [SECRET], now=0).secret == 0
+        else:
+            with pytest.raises(Forged):
+                verify(catalogue()["pagerduty"], BODY, headers, [SECRET], now=0)
+
+
+def test_a_signed_time_cannot_hide_in_the_nonce() -> None:
+    """Feishu joins time and nonce without a sign between them: moved over, the time is signed still."""
+    request = signers.feishu("right:the key", 1_500_000_000)
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    headers["x-lark-request-nonce"] = headers.pop("x-lark-request-timestamp") + headers["x-lark-request-nonce"]
+    with pytest.raises(Forged) as refused:
+        verify(catalogue()["feishu"], request.body, headers, [b"right:the key"], now=0)
+    assert refused.value.reason == "stale"
 
 
 # These have no published vector; tests/signers.py writes them from their documentation.

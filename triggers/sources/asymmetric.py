@@ -4,7 +4,7 @@ import binascii
 from base64 import b64decode
 from functools import lru_cache
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -31,7 +31,7 @@ def p256_key(text: bytes) -> EllipticCurvePublicKey | None:
     lines = [line for line in text.split() if b"-----" not in line and line not in (b"PUBLIC", b"KEY")]
     try:
         key = load_der_public_key(b64decode(b"".join(lines), validate=True))
-    except (ValueError, binascii.Error):
+    except (ValueError, binascii.Error, UnsupportedAlgorithm):
         return None
     return key if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1) else None
 

@@ -38,6 +38,10 @@ def opened_feishu(outer: Any, body: bytes, headers: Headers, token: str, key: st
     plain = open_feishu(str(sealed), key) if sealed is not None else body
     given = headers.get("x-lark-signature")
     if given is not None:
+        if not headers.get(
+            "x-lark-request-timestamp"
+        ):  # moved into the nonce it would be signed still, and have no age
+            raise Forged("stale", "the header X-Lark-Request-Timestamp is missing")
         before = f"{headers.get('x-lark-request-timestamp', '')}{headers.get('x-lark-request-nonce', '')}"
         if not fits_feishu(given, before, token, key, body):
             raise Forged("bad_signature", "X-Lark-Signature fits neither the encrypt key nor the verification token")
@@ -76,7 +80,10 @@ def check_wechat_family(
         token, _, key = secret.decode().partition(":")
         try:
             check_wechat(given, token, moment, nonce, sealed)
-            return place, (open_wechat(sealed, key, scheme.get("receiver", "")), bool(echo))
+            plain = open_wechat(sealed, key, scheme.get("receiver", ""))
+            if echo and plain.lstrip().startswith((b"<", b"{")):  # else whoever saw one could have it deciphered
+                raise Forged("bad_signature", "a message is no greeting")
+            return place, (plain, bool(echo))
         except Forged as forged:
             refused = refused or forged
     assert refused is not None

@@ -14,7 +14,8 @@ from project.lib.egress import EgressError, Session
 from triggers.errors import QueueFull
 from triggers.sources.forged import Forged
 
-HOST = r"https://sns\.[a-z0-9-]{3,40}\.amazonaws\.com(?:\.cn)?"
+REGION = r"[a-z]{2}(?:-[a-z]{3,12}){1,2}-\d{1,2}"  # nothing else: sns.s3-us-west-2 is somebody's bucket named sns
+HOST = rf"https://sns\.{REGION}\.amazonaws\.com(?:\.cn)?"
 CERTIFICATE = re.compile(HOST + r"/[A-Za-z0-9._-]{1,100}\.pem")
 CONFIRMATION = re.compile(HOST + r"/\?Action=ConfirmSubscription&[A-Za-z0-9=&%._:+-]{1,2000}")
 BUDGET = timedelta(seconds=5)  # to fetch one

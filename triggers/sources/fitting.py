@@ -4,6 +4,7 @@ For somebody who has a delivery and a secret, and no page that says how it is si
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from triggers.errors import NotValid
@@ -18,6 +19,7 @@ TIME = re.compile(r"\d{9,14}")
 ALGORITHMS = ("hmac-sha256", "hmac-sha1", "hmac-sha512")
 TIMED = ("{%s}.{body}", "{%s}{body}", "{%s}:{body}", "v0:{%s}:{body}")
 MOST = 60  # headers that are looked at
+MOST_TIMES = 4  # of them that may be the time: each is tried with every other
 
 
 def fitting(headers: Headers, body: bytes, secret: str, url: str = "") -> list[dict[str, Any]]:
@@ -26,7 +28,7 @@ def fitting(headers: Headers, body: bytes, secret: str, url: str = "") -> list[d
     if known:
         return known
     tried = (config for config in descriptions(headers) if fits(config, headers, body, secret))
-    return [{"provider": "custom", "config": config} for config in list(tried)[:5]]
+    return [{"provider": "custom", "config": config} for config in islice(tried, 5)]
 
 
 def is_signed_by(name: str, headers: Headers, body: bytes, secret: str, url: str) -> bool:
@@ -58,7 +60,7 @@ def fits(config: Mapping[str, Any], headers: Headers, body: bytes, secret: str) 
 def descriptions(headers: Headers) -> Iterator[dict[str, Any]]:
     """Every way to read a header as the signature, under every digest, over the body alone or with a time."""
     names = [name for name in headers if not name.startswith(":")][:MOST]
-    times = [name for name in names if TIME.fullmatch(headers[name].strip())]
+    times = [name for name in names if TIME.fullmatch(headers[name].strip())][:MOST_TIMES]
     for name in names:
         text = headers[name].strip()
         if text.removeprefix("Bearer ") and len(text) >= 8:

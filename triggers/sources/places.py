@@ -23,9 +23,15 @@ def headers_in(pairs: Iterable[tuple[bytes, bytes]], query: bytes = b"") -> dict
     """By lower-case name; what was sent under one name twice is joined by a comma, so that no half of it is believed
     alone."""
     headers: dict[str, str] = {}
+    doubled: dict[str, list[str]] = {}  # joined once: thousands of one name are no thousand copies
     for name, value in pairs:
         key, text = name.decode("latin-1"), value.decode("latin-1")
-        headers[key] = f"{headers[key]},{text}" if key in headers else text
+        if key in headers:
+            doubled.setdefault(key, [headers[key]]).append(text)
+        else:
+            headers[key] = text
+    for key, texts in doubled.items():
+        headers[key] = ",".join(texts)
     if query:
         headers[QUERY] = query.decode("latin-1")
     return headers
@@ -59,7 +65,7 @@ def json_of(body: bytes) -> Any:
 def at(value: Any, path: str) -> Any:
     """`at(data, "event.type")`; None where the path ends early. A number is a place in a list."""
     for name in path.split("."):
-        if isinstance(value, list) and name.isdigit():
+        if isinstance(value, list) and name.isascii() and name.isdigit():
             value = value[int(name)] if int(name) < len(value) else None
         else:
             value = value.get(name) if isinstance(value, dict) else None

@@ -31,7 +31,7 @@ BUDGET = timedelta(seconds=10)  # to confirm a subscription
 def check_sns(scheme: Mapping[str, Any], body: bytes, headers: Headers, topics: Sequence[bytes], now: float) -> int:
     """Which of the topics it is of. Raises Forged; QueueFull when its certificate cannot be had right now."""
     message = json_of(body)
-    if not isinstance(message, dict) or message.get("Type") not in FIELDS:
+    if not isinstance(message, dict) or message.get("Type") not in list(FIELDS):  # in a dict a list raises TypeError
         raise Forged("no_signature", "this is no message of Amazon SNS")
     topic = str(message.get("TopicArn", "")).encode()
     place = next((at for at, ours in enumerate(topics) if hmac.compare_digest(topic, ours.strip())), None)

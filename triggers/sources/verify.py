@@ -26,6 +26,7 @@ __all__ = ["Forged", "Headers", "Proof", "catalogue", "verify"]
 TELLING = ("no_secret", "no_signature", "bad_signature", "stale")  # of several refusals the last says most
 FUTURE = 60  # seconds a sender's clock may be ahead
 LONGEST_TIME = 18  # digits of a timestamp
+MOST_GIVEN = 16  # signatures of one delivery that are looked at: each costs a stranger six bytes, and us a digest
 
 
 @cache
@@ -105,7 +106,7 @@ def signatures(scheme: Mapping[str, Any], body: bytes, headers: Headers) -> tupl
     else:
         extra, items = {}, text.split(where["split"]) if "split" in where else [text]
     prefix = where.get("prefix", "")
-    named = [item.strip()[len(prefix) :] for item in items if item.strip().startswith(prefix)]
+    named = [item.strip()[len(prefix) :] for item in items if item.strip().startswith(prefix)][:MOST_GIVEN]
     found = [value for item in named if (value := decoded(item, where.get("encoding", "hex"))) is not None]
     if not found:
         raise Forged("bad_signature", f"{place_in_words(where)} holds no signature of the form expected")

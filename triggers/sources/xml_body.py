@@ -14,6 +14,8 @@ def read_xml(body: bytes) -> Reading:
     """Raises BadDelivery."""
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         raise BadDelivery("XML with a document type is not taken.")
+    if b"\x00" in body:
+        raise BadDelivery("XML is taken in UTF-8 only.")  # in UTF-16 the words above would not be seen
     try:
         root = ElementTree.fromstring(body)
     except ElementTree.ParseError as error:
