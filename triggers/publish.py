@@ -26,7 +26,7 @@ def publish(
     arrivals = read_events(body, headers)
     kept = {name: value for name, value in headers.items() if name not in CREDENTIALS}  # a token opens the API
     for arrival in arrivals:
-        stamp(arrival, source, kept, remote)
+        stamp(arrival, source, kept, remote, set())
         arrival.requester_id = requester_id
     refuse_types(source, arrivals)
     if wait := BUCKETS.take(source.pk, source.rate_limit, time.monotonic()):

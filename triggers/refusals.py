@@ -19,9 +19,11 @@ from triggers.ingest import Outcome, ingest
 from triggers.models import Audit, Refusal, Source
 from triggers.retention import prune_refusals_of
 from triggers.sources import webhook
+from triggers.sources.details import scheme_of
 from triggers.sources.forged import Forged
 from triggers.sources.proof import prove
 from triggers.sources.replies import Handshake
+from triggers.sources.sns import confirm
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -72,7 +74,9 @@ def keep(
         tallies.note("refused", source.slug if source else "", reason)
     if not valve.opens():
         return None
-    secret = {name: value for name, value in headers.items() if name in webhook.CREDENTIALS}
+    scheme = scheme_of(source) if source and source.kind in Source.DOORS else None
+    names = webhook.credentials_in(headers, scheme)
+    secret = {name: value for name, value in headers.items() if name in names}
     open_headers = {name: made_storable(value[:2000]) for name, value in headers.items() if name not in secret}
     refusal = Refusal.objects.create(
         source=source,
@@ -122,7 +126,13 @@ def admit(refusal: Refusal, *, by: "User | None") -> list[Outcome]:
     """Check a refused delivery again, by the time it came and the secrets of now, and take it in, once.
 
     Raises NotValid in words when it still does not prove its sender, its body was not kept or somebody was first."""
-    arrivals = arrivals_of(refusal)
+    visit = ""
+    try:
+        arrivals = arrivals_of(refusal)
+    except Handshake as hello:
+        arrivals, visit = [], hello.reply.visit
+        if refusal.source:
+            refusal.source.greet()
     with transaction.atomic():  # whatever fails in it leaves the refusal as it was
         if not Refusal.objects.filter(pk=refusal.pk, admitted_at=None).update(admitted_at=clock.now()):
             raise NotValid(NOT_AGAIN)
@@ -131,11 +141,13 @@ def admit(refusal: Refusal, *, by: "User | None") -> list[Outcome]:
         Refusal.objects.filter(pk=refusal.pk).update(event=first)
         Audit.write("admit", refusal, by=by, event=first)
         changed("sources", id=refusal.slug)
+    if visit:
+        confirm(visit)
     return outcomes
 
 
 def arrivals_of(refusal: Refusal) -> list[Arrival]:
-    """What a refused delivery holds, judged as the door does."""
+    """What a refused delivery holds, judged as the door does. Raises NotValid, Handshake."""
     source = refusal.source
     if source is None or refusal.admitted_at or refusal.reason in ("duplicate", "same_body"):
         raise NotValid(NOT_AGAIN)
@@ -146,8 +158,6 @@ def arrivals_of(refusal: Refusal) -> list[Arrival]:
     try:
         proven = prove(source, body, headers, now=clock.now().timestamp(), came=refusal.at.timestamp())
         return webhook.arrivals_of(source, proven.raw, headers, remote=refusal.remote, proven=proven)
-    except Handshake:
-        return []
     except Forged as error:
         raise NotValid(f"It still does not prove its sender: {error}.") from error
     except BadDelivery as error:

@@ -12,7 +12,7 @@ import pytest
 
 from tests import builders
 from tests.deliveries import deliver
-from tests.signers import CERTIFICATE_AT, SIGNERS, Request, Signer, rsa_pair
+from tests.signers import CERTIFICATE_AT, SECRET, SIGNERS, Request, Signer, b64, mac, rsa_pair
 from triggers.models import Event, Refusal, Source
 from triggers.sources import certificates
 from triggers.sources.verify import catalogue
@@ -123,6 +123,44 @@ class TestASignature:
         assert len(bodies) == 1, "whatever is wrong, the sender hears the same"
         assert Event.objects.exists() is bool(forgiven(provider))
         assert all(refusal.detail for refusal in Refusal.objects.filter(answered=401)), "and people read why"
+
+
+@pytest.mark.parametrize("provider", ["github", "slack", "stripe", "square", "pagerduty"])
+def test_whoever_takes_the_id_away_is_known_by_the_body(provider: str) -> None:
+    """No header but that of the signature is signed: what was seen once is sent again without its id, or as no JSON."""
+    signer = SIGNERS[provider]
+    source(provider)
+    right = signer.sign(signer.secret, time.time())
+    kept = {name: text for name, text in right.headers.items() if "ignature" in name or "Timestamp" in name}
+    again = [replace(right, headers=kept | {"Content-Type": kind}) for kind in ("text/csv", "text/html")]
+    deliver(sent(right))
+    deliver(*map(sent, again))
+    assert [(event.ce_id, event.duplicates) for event in Event.objects.all()] == [(signer.id, 2)]
+
+
+def test_one_body_under_two_signed_ids_is_two_events() -> None:
+    source("svix")
+    right = SIGNERS["svix"].sign(SIGNERS["svix"].secret, time.time())
+    other = {"svix-id": "msg_2", "svix-timestamp": right.headers["svix-timestamp"]}
+    text = f"msg_2.{other['svix-timestamp']}.".encode() + right.body
+    other["svix-signature"] = "v1," + b64(mac(SECRET, text))
+    deliver(sent(right), sent(replace(right, headers=right.headers | other)))
+    assert [event.ce_id for event in Event.objects.order_by("pk")] == ["msg_1", "msg_2"]
+
+
+def test_every_item_of_a_batch_is_an_event_of_its_own() -> None:
+    source("azure_eventgrid")
+    right = SIGNERS["azure_eventgrid"].sign(SIGNERS["azure_eventgrid"].secret, time.time())
+    [item] = json.loads(right.body)
+    right = replace(right, body=json.dumps([item | {"id": id} for id in ("one", "two", "three")]).encode())
+    assert {answer.status for answer in deliver(sent(right), sent(right))} == {202, 200}
+    events = Event.objects.order_by("pk")
+    assert [(event.ce_id, event.data["id"], event.duplicates) for event in events] == [
+        ("one", "one", 1),
+        ("two", "two", 1),
+        ("three", "three", 1),
+    ]
+    assert all(len(event.raw) < len(right.body) / 2 for event in events), "each keeps itself, not the whole batch"
 
 
 def forgiven(provider: str) -> set[str]:

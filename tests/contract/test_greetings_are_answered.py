@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from tests import builders, signers
 from tests.deliveries import Answered, deliver
 from tests.signers import AES, PAIR, RECEIVER, SECRET, Request
+from triggers import refusals
 from triggers.models import Event, Refusal, Run, Source
 from triggers.sources import certificates
 
@@ -143,6 +144,19 @@ def test_a_subscription_to_a_topic_is_confirmed_at_amazon_and_nowhere_else(caplo
     assert nothing_stored()
 
 
+def test_a_subscription_that_was_refused_is_confirmed_when_it_is_admitted(caplog: pytest.LogCaptureFixture) -> None:
+    certificates.keep(signers.CERTIFICATE_AT, signers.rsa_pair()[1])
+    row = source("aws_sns", signers.TOPIC_OTHER)
+    more = {"Type": "SubscriptionConfirmation", "Token": "t", "SubscribeURL": "http://169.254.169.254/latest"}
+    assert ask(signers.sns(signers.TOPIC, time.time(), **more)).status == 401
+    row.change(by=None, secrets=[{"value": signers.TOPIC}])
+    assert refusals.admit(Refusal.objects.get(), by=None) == []
+    assert "was not confirmed" in caplog.text, "it was tried; this address does not lie with Amazon"
+    row.refresh_from_db()
+    assert row.connected_at
+    assert nothing_stored()
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -154,6 +168,7 @@ def test_a_subscription_to_a_topic_is_confirmed_at_amazon_and_nowhere_else(caplo
         "https://sns.eu-central-1.amazonaws.com/a.pem?x=.pem",
         "https://sns.eu-central-1.amazonaws.com\\@evil.example/a.pem",
         "https://s3.amazonaws.com/bucket/a.pem",
+        "https://sns.s3-us-west-2.amazonaws.com/a.pem",
     ],
 )
 def test_a_certificate_is_fetched_from_amazon_sns_only(address: str) -> None:
@@ -175,6 +190,15 @@ def test_wecom_hears_what_it_had_encrypted() -> None:
     assert ask(Request({}, b"", query | {"echostr": sealed, "nonce": "m"}), method="GET").status == 401
     assert ask(Request({}, b"{}", query | {"echostr": sealed})).status == 401, "a greeting carries no body"
     assert nothing_stored()
+
+
+def test_a_message_of_wecom_is_not_deciphered_for_who_saw_it_pass() -> None:
+    """Both are signed alike: what came as a body, asked for as a greeting."""
+    source("wecom", PAIR, receiver=RECEIVER)
+    message = signers.wecom(PAIR, time.time())
+    [sealed] = re.findall(rb"<Encrypt><!\[CDATA\[(.*?)\]\]>", message.body)
+    answer = ask(Request({}, b"", message.query | {"echostr": sealed.decode()}), method="GET")
+    assert (answer.status, b"hello" in answer.body) == (401, False)
 
 
 def opened(sealed: str) -> bytes:

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests import builders
+from tests.deliveries import deliver
 from tests.triggers.test_verify import SIGNATURES, moment_of
 from triggers.errors import NotValid
+from triggers.models import Event, Refusal
 from triggers.sources.custom import custom_scheme, parse_custom
 from triggers.sources.verify import Forged, verify
 
@@ -89,3 +92,14 @@ def test_a_scheme_says_the_same_after_it_was_saved() -> None:
     for vector in VECTORS:
         saved = parse_custom(vector["config"]).model_dump(exclude_defaults=True)
         assert custom_scheme(saved) == custom_scheme(vector["config"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_token_is_kept_sealed_whatever_its_header_is_called() -> None:
+    config = {"header": "X-Shop-Key", "algorithm": "token", "delivery_id": "{h:X-Id}"}
+    builders.source("shop", provider="custom", secrets=("the secret word",), config=config, types=["**"])
+    for id, word in (("1", "the secret word"), ("2", "the former word")):
+        deliver({"slug": "shop", "body": b"{}", "headers": {"X-Shop-Key": word, "X-Id": id}})
+    event, refusal = Event.objects.get(), Refusal.objects.get()
+    assert ("x-shop-key" in event.headers, "x-shop-key" in refusal.headers) == (False, False)
+    assert event.headers["x-id"] == "1"

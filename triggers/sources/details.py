@@ -46,10 +46,19 @@ def covers_id(scheme: Mapping[str, Any]) -> bool:
     """Whether a delivery cannot come again under another id: the id is in what is signed."""
     if "also" in scheme and not all(covers_id(scheme | other | {"also": ()}) for other in scheme["also"]):
         return False
+    return covers_body(scheme) and all(header in scheme.get("signed", "").lower() for header in id_headers(scheme))
+
+
+def signs_id(scheme: Mapping[str, Any]) -> bool:
+    """Whether the id stands in a header that is signed: it cannot be taken away, and one body may have many."""
+    return bool(id_headers(scheme)) and covers_id(scheme)
+
+
+def id_headers(scheme: Mapping[str, Any]) -> list[str]:
+    """The headers in which an id may stand, as the template of what is signed names them."""
     rules = scheme.get("delivery_id") or {}
     rules = rules if isinstance(rules, list) else [rules]
-    headers = [f"{{h:{rule['header']}}}".lower() for rule in rules if "header" in rule]
-    return covers_body(scheme) and all(header in scheme.get("signed", "").lower() for header in headers)
+    return [f"{{h:{rule['header']}}}".lower() for rule in rules if "header" in rule]
 
 
 def covers_body(scheme: Mapping[str, Any]) -> bool:

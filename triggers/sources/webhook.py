@@ -4,7 +4,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from triggers.errors import BadDelivery
 from triggers.matching import CEL_ERRORS, program, type_matches
 from triggers.models import Source
 from triggers.reading import Reading, read_body
-from triggers.sources.details import covers_id, scheme_of
+from triggers.sources.details import covers_body, covers_id, scheme_of, signs_id
 from triggers.sources.forged import Forged
 from triggers.sources.places import QUERY, at, first_of, told
 from triggers.sources.replies import Handshake, Heard, Reply, acknowledgement, handshake
@@ -64,8 +64,9 @@ def arrivals_of(
         arrivals = read_events(body, headers)
     else:
         arrivals = deliveries(source, scheme, headers, proven or Proven(body=body, raw=body))
+    secret = credentials_in(headers, scheme)
     for arrival in arrivals:
-        stamp(arrival, source, headers, remote)
+        stamp(arrival, source, headers, remote, secret)
         refuse_type(source, arrival.type)
     return arrivals
 
@@ -82,7 +83,7 @@ def deliveries(source: Source, scheme: Mapping[str, Any], headers: dict[str, str
         return [delivery(source, scheme, headers, reading, proven)]
     if len(reading.value) > MOST:
         raise BadDelivery(f"A batch has at most {MOST} events.", code="too_large", http=413, limit=MOST)
-    return [delivery(source, scheme, headers, item_of(item), proven) for item in reading.value]
+    return [delivery(source, scheme, headers, *item_of(item, proven)) for item in reading.value]
 
 
 def read_plain(scheme: Mapping[str, Any], plain: bytes, headers: Mapping[str, str]) -> Reading:
@@ -91,9 +92,10 @@ def read_plain(scheme: Mapping[str, Any], plain: bytes, headers: Mapping[str, st
     return read_body(plain, headers.get("content-type", "") if "reads" not in scheme else "")
 
 
-def item_of(item: Any) -> Reading:
-    """One item of a batch, read anew from its own text: what is kept of the event is the item, not the whole list."""
-    return Reading(item, json.dumps(item, ensure_ascii=False))
+def item_of(item: Any, proven: Proven) -> tuple[Reading, Proven]:
+    """One item of a batch as a delivery of its own: kept, and known again, is the item and not the whole list."""
+    raw = json.dumps(item, ensure_ascii=False).encode()
+    return Reading(item, None), replace(proven, body=raw, raw=raw)
 
 
 def greet(scheme: Mapping[str, Any], heard: Heard, now: float, *, greets: bool) -> None:
@@ -175,13 +177,14 @@ def keys_of(
 ) -> list[tuple[str, str]]:
     """What makes this delivery the same again: the source's own expression, or the delivery's id.
 
-    An id the signature does not cover can be replaced by anyone who has seen one delivery: then the body counts too."""
+    An id the signature does not cover can be replaced by anyone who has seen one delivery: then the body counts too.
+    It can be taken away as well, by leaving out its header or saying that JSON is none: of a provider that always sends
+    one the body counts too, unless the id is in a header that is signed."""
     if own := expression(source, arrival, headers):
         return [(key_of("key", own), "duplicate")]
-    if not number:
-        return []
-    keys = [(key_of("id", number), "duplicate")]
-    if not covers_id(scheme):
+    keys = [(key_of("id", number), "duplicate")] if number else []
+    always = "delivery_id" in scheme and (source.provider or source.kind) not in OWN_TYPES
+    if (always and covers_body(scheme) and not signs_id(scheme)) or (number and not covers_id(scheme)):
         keys.append(("body:" + hashlib.sha256(body).hexdigest(), "same_body"))
     return keys
 
@@ -198,16 +201,23 @@ def expression(source: Source, arrival: Arrival, headers: dict[str, str]) -> str
     return made_storable(str(value)) if isinstance(value, str | int | float) else ""
 
 
-def stamp(arrival: Arrival, source: Source, headers: Mapping[str, str], remote: str) -> None:
+def credentials_in(headers: Mapping[str, str], scheme: Mapping[str, Any] | None) -> set[str]:
+    """The names of the headers in which a secret travels: the usual ones, and where this scheme has its token."""
+    names = headers.keys() & CREDENTIALS
+    if scheme and scheme["scheme"] == "token" and (own := scheme["signature"].get("header", "").lower()) in headers:
+        names.add(own)
+    return names
+
+
+def stamp(arrival: Arrival, source: Source, headers: Mapping[str, str], remote: str, secret: set[str]) -> None:
     """The source is who the door says it is, whatever the body claims."""
     arrival.source_id, arrival.source = source.pk, source.slug
     arrival.window, arrival.remote = source.dedupe_window, remote
     if not arrival.traceparent:
         arrival.traceparent = headers.get("traceparent", headers.get("x-trace-id", ""))[:200]
-    if CREDENTIALS.isdisjoint(headers):
+    if not secret:
         arrival.headers = kept_headers(headers)
         return
-    secret = headers.keys() & CREDENTIALS
     arrival.headers = kept_headers({name: value for name, value in headers.items() if name not in secret})
     arrival.credentials = crypto.seal({name: headers[name] for name in secret})
 
