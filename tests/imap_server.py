@@ -33,6 +33,7 @@ class Folder:
 class ImapServer(FarSide):
     folders: dict[str, Folder] = field(default_factory=lambda: {"INBOX": Folder()})
     knows: str = "IMAP4rev1 IDLE"
+    withheld: dict[int, str] = field(default_factory=dict)  # number of a mail -> what it says instead of it
     commands: list[str] = field(default_factory=list)
     lines: list[Conversation] = field(default_factory=list)
 
@@ -145,6 +146,8 @@ class Conversation:
         number = int(words[0])
         if number not in mails:
             return "OK nothing"
+        if number in self.server.withheld:
+            return self.server.withheld[number]
         raw, at = mails[number]
         if "BODY.PEEK" in words[1]:
             part = raw.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if "HEADER" in words[1] else raw

@@ -142,6 +142,27 @@ def test_a_mail_that_may_not_be_sent_is_a_dead_letter_and_the_next_is_read(far):
     assert DeadLetter.objects.get().event == bad
 
 
+@pytest.mark.parametrize("said", ["NO [INUSE] busy", "BAD no such thing"])
+def test_a_mail_the_server_withholds_is_asked_for_again_and_at_last_buried(far, said):
+    one = listener(mailbox(far, start="all"), **QUICK)
+    for number in (1, 2):
+        far.add("INBOX", written(f"mail {number}", number))
+    far.withheld[1] = said
+    turns(one)
+    assert (events("post"), state(one.source)[0]) == ([], Watch.FAILED)
+    far.withheld.clear()
+    turns(one)
+    assert subjects() == ["mail 1", "mail 2"]
+
+    far.add("INBOX", written("never", 3))
+    far.withheld[3] = said
+    far.add("INBOX", written("the next", 4))
+    one.next_look = 0
+    turns(one, mail.ASKED_FOR)
+    assert [event.status == "invalid" for event in events("post")][2:] == [True, False]
+    assert said.partition(" ")[2] in DeadLetter.objects.get().message
+
+
 def test_a_copy_in_another_folder_is_a_repeat_that_people_see(far):
     """SR-05"""
     path = next(path for path in CORPUS if path.stem == "own_duplicate_via_two_folders")

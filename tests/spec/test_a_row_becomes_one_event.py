@@ -147,6 +147,30 @@ def test_an_outbox_is_acknowledged_after_the_event_is_stored(shop, tmp_path):
     assert shop.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
 
 
+def test_rows_that_cannot_be_acknowledged_are_said_and_not_read_for_ever(shop, tmp_path):
+    source = outbox(tmp_path, key=["topic"])
+    shop.executemany("INSERT INTO outbox VALUES (?, NULL, '{}', NULL)", [(n,) for n in range(database.BATCH)])
+    turns(listener(source))
+    assert (state(source)[0], "key" in state(source)[1]) == (Watch.FAILED, True)
+
+
+@pytest.mark.parametrize("odd", ["[" * 3000 + "]" * 3000, '{"a": NaN}', '{"a": "\\ud800"}', "9" * 5000])
+def test_a_column_of_odd_json_keeps_no_other_row_waiting(shop, tmp_path, odd):
+    one = listener(outbox(tmp_path))
+    shop.execute("INSERT INTO outbox VALUES (1, 'odd', ?, NULL), (2, 'fine', '{}', NULL)", [odd])
+    turns(one)
+    assert "shop.fine" in {event.type for event in events("shop")}
+    assert all(event.data is not None for event in events("shop") if event.status != "invalid")
+    assert (shop.execute("SELECT count(*) FROM outbox").fetchone(), one.failures) == ((0,), 0)
+
+
+def test_a_text_of_broken_bytes_is_read_all_the_same(shop, tmp_path):
+    one = listener(sqlite_table(tmp_path, start="all"))
+    shop.execute('INSERT INTO "order ""lines""" VALUES (1, CAST(x\'61ff\' AS TEXT), ?)', [at(1)])
+    turns(one)
+    assert names() == ["a\ufffd"]
+
+
 def test_an_outbox_may_mark_its_rows_instead(shop, tmp_path):
     shop.execute("INSERT INTO outbox VALUES (1, 'a', '1', NULL), (2, 'b', '2', '2026-01-01')")
     turns(listener(outbox(tmp_path, acknowledge="sent_at")), 2)
@@ -235,6 +259,23 @@ def test_postgresql_is_read_the_same_way(far_postgres, postgres_server):
     assert (late.time, late.duplicates) == (START, 0)
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         one.link.rows("DELETE FROM sales.orders RETURNING id")
+    one.let_go()
+
+
+def test_a_value_of_no_calendar_is_read_as_its_text(far_postgres):
+    far, url = far_postgres
+    far.execute("CREATE TABLE sales.terms (id int, until timestamptz, since date, updated_at timestamptz)")
+    far.execute("INSERT INTO sales.terms VALUES (1, 'infinity', '0044-03-15 BC', now()), (2, now(), now(), 'infinity')")
+    given = {"url": url, "tls": "prefer", "table": "sales.terms", "start": "all", "cursor": "updated_at"}
+    one = listener(listened("database", "terms", **given))
+    turns(one, 2)
+    first, second = events("terms")
+    assert (first.data["until"], first.data["since"], second.data["updated_at"]) == (
+        "infinity",
+        "0044-03-15 BC",
+        "infinity",
+    )
+    assert one.failures == 0
     one.let_go()
 
 

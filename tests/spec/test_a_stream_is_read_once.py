@@ -159,13 +159,26 @@ def test_an_entry_nobody_can_read_is_a_dead_letter_and_the_next_is_read(far):
     one = listener(orders(far), **QUICK)
     turns(one)
     far.xadd("orders", {"specversion": "1.0", "id": "1", "type": "t"})
-    far.xadd("orders", {"type": "fine"})
+    far.xadd("orders", {"type": "fine", "note": "a\x00b"})
     turns(one, 2)
     bad, good = sorted(events("orders"), key=lambda event: event.status != "invalid")
     assert (bad.status, good.type, pending(far)) == ("invalid", "orders.fine", 0)
+    assert good.data["note"] == "a\ufffdb"
     letter = DeadLetter.objects.get()
     assert (letter.kind, letter.event, letter.status) == ("event", bad, "open")
     assert "source" in letter.message
+
+
+@pytest.mark.parametrize("body", ["[]", "[{}, {}]"])
+def test_a_batch_in_one_entry_is_a_dead_letter_and_ends_no_listener(far, body):
+    batch = {"datacontenttype": "application/cloudevents-batch+json", "data": body}
+    one = listener(orders(far), **QUICK)
+    turns(one)
+    far.xadd("orders", {"specversion": "1.0", "id": "1", "source": "/x", "type": "t"} | batch)
+    far.xadd("orders", {"type": "fine"})
+    turns(one, 2)
+    assert sorted(event.type for event in events("orders")) == ["orders.fine", "orders.unreadable"]
+    assert (pending(far), one.failures) == (0, 0)
 
 
 def test_a_full_queue_holds_the_reading_and_loses_nothing(far):

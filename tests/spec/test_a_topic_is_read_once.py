@@ -9,7 +9,7 @@ from itertools import count
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from approvals.connectors import kafka as connector
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
@@ -24,6 +24,7 @@ from tests.listening import events, listened, listener, state, turns
 from triggers.listeners import kafka as listening
 from triggers.listeners import tryout
 from triggers.models import ConfigVersion, DeadLetter, Trigger, Watch
+from triggers.sources import entries
 
 pytestmark = pytest.mark.django_db
 QUIET = logging.getLogger("librdkafka")
@@ -158,6 +159,29 @@ def test_what_is_held_of_a_lost_partition_is_left_to_the_next(far):
     one.held, one.assigned = [record, other], [TopicPartition(far.topic, 0), TopicPartition(far.topic, 1)]
     one.revoke(None, [TopicPartition(far.topic, 0)])
     assert (one.held, [part.partition for part in one.assigned]) == ([other], [1])
+
+
+def test_a_group_whose_place_is_gone_goes_on_with_what_is_left(far, monkeypatch):
+    """Records that were deleted before anybody read them take none of the later ones with them."""
+    told = {}
+    monkeypatch.setattr(listening, "Consumer", told.update)
+    one = listener(topics(far, offset_reset="latest"))
+    listening.made(one.source, one.topics)
+    assert told["auto.offset.reset"] == "earliest"
+
+
+def test_a_place_the_cluster_cannot_tell_is_not_taken_for_none(far):
+    one = listener(topics(far))
+    unsure = SimpleNamespace(topic=far.topic, partition=0, offset=-1001, error=KafkaError(KafkaError._FAIL))
+    with pytest.raises(KafkaException):
+        one.assign(SimpleNamespace(committed=lambda given, timeout: [unsure]), [])
+
+
+def test_the_headers_of_a_record_are_kept_as_every_database_can(far):
+    headers = {"content-type": "a/b\x00", "na\x00me": "x" * 3000}
+    arrival = entries.message(topics(far), "t:0:1:2", b"{}", headers)
+    assert (arrival.datacontenttype, list(arrival.headers)) == ("a/b\ufffd", ["content-type", "na\ufffdme"])
+    assert len(arrival.headers["na\ufffdme"]) == 2000
 
 
 def test_the_cluster_is_tried_out_in_words(far, settings):

@@ -12,8 +12,9 @@ from triggers.envelope import Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.ingest import ingest
 from triggers.listeners.link import FAULTS, Link, Row, link_to
-from triggers.listeners.thread import Listener
+from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Position, Seen, Source, Watch
+from triggers.reading import Reading, read_json
 from triggers.sources import entries
 from triggers.sources.cursors import back, is_after, kept, max_of, moment_of, plain, restored
 from triggers.sources.database import digest, parse_table
@@ -116,9 +117,14 @@ class TableListener(Listener):
     # As an outbox
 
     def read_outbox(self, link: Link) -> None:
+        before: set[str] = set()
         while not self.stopped.is_set():
             rows = link.unacknowledged(BATCH)
-            self.take_in({self.place_of(row): row for row in rows})
+            places = {self.place_of(row): row for row in rows}
+            if not before.isdisjoint(places):
+                raise Trouble(f"rows of {self.table.table} stay although they were acknowledged: is their key empty?")
+            before = set(places)
+            self.take_in(places)
             if rows:
                 link.acknowledge([[row[name] for name in self.table.key] for row in rows])
             self.counted = {"behind": link.count_waiting(COUNTED) if len(rows) == BATCH else 0}
@@ -157,18 +163,22 @@ class TableListener(Listener):
             subject="/".join(str(plain(row[name])) for name in table.key),
             time=moment_of(row.get(table.cursor)),
         )
-        arrival.raw = inside(data) if table.data_column else json.dumps(data, ensure_ascii=False).encode()
+        if table.data_column and isinstance(data, str):
+            reading = inside(data)
+            arrival.raw, arrival.data_json, arrival.sanitized = data.encode(), reading.text, reading.sanitized
+        else:
+            arrival.raw = json.dumps(data, ensure_ascii=False).encode()
         return arrival
 
 
-def inside(data: Any) -> bytes:
-    """A column that holds JSON, as text or as the database's own type. Raises BadDelivery for a text that is none."""
-    if not isinstance(data, str):
-        return json.dumps(data, ensure_ascii=False).encode()
+def inside(text: str) -> Reading:
+    """The JSON that a column holds as text. Raises BadDelivery for a text that is none."""
     try:
-        return json.dumps(json.loads(data), ensure_ascii=False).encode()
-    except ValueError as error:
-        raise BadDelivery(f"The column holds no JSON: {error}") from error
+        if not text:
+            raise BadDelivery("it is empty")
+        return read_json(text.encode())
+    except BadDelivery as refused:
+        raise BadDelivery(f"The column holds no JSON: {refused.detail}", code=refused.code) from refused
 
 
 def text_of(row: Row) -> str:

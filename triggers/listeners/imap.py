@@ -23,6 +23,10 @@ INTERNAL = re.compile(rb'INTERNALDATE "([^"]+)"')
 SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 
+class Withheld(Trouble):
+    """The server has a mail and does not hand it out."""
+
+
 class Imap(imaplib.IMAP4):
     """Connects to checked addresses only."""
 
@@ -111,18 +115,30 @@ def opened(mailbox: Mailbox, folder: str) -> tuple[int, int]:
 
 
 def fetch(mailbox: Mailbox, number: int) -> tuple[bytes, datetime | None, int] | None:
-    """A mail, when the server received it, and its size; of one over LARGEST only the header."""
-    answer, told = mailbox.client.uid("FETCH", str(number), "(RFC822.SIZE INTERNALDATE)")
-    facts = b" ".join(flat(told))
-    if answer != "OK" or not facts:
+    """A mail, when the server received it, and its size; of one over LARGEST only the header.
+
+    None when it is gone. Raises Withheld when the server has it and does not hand it out."""
+    facts = b" ".join(flat(asked(mailbox, number, "RFC822.SIZE INTERNALDATE")))
+    if not facts:
         return None
     size = int(found[1]) if (found := SIZE.search(facts)) else 0
-    what = "BODY.PEEK[]" if size <= LARGEST else "BODY.PEEK[HEADER]"
-    answer, told = mailbox.client.uid("FETCH", str(number), f"({what})")
+    told = asked(mailbox, number, "BODY.PEEK[]" if size <= LARGEST else "BODY.PEEK[HEADER]")
     raw = next((part[1] for part in told if isinstance(part, tuple)), None)
-    if answer != "OK" or raw is None:
-        return None
-    return raw, moment(INTERNAL.search(facts)), max(size, len(raw))
+    return None if raw is None else (raw, moment(INTERNAL.search(facts)), max(size, len(raw)))
+
+
+def asked(mailbox: Mailbox, number: int, what: str) -> list[Any]:
+    """What the server says of a mail. Raises Withheld for a NO: it may be busy, and the mail is still there."""
+    try:
+        answer, told = mailbox.client.uid("FETCH", str(number), f"({what})")
+    except imaplib.IMAP4.abort:
+        raise  # the conversation is over, whatever it was about
+    except imaplib.IMAP4.error as error:
+        answer, told = "BAD", [str(error).encode()]
+    if answer != "OK":
+        words = b" ".join(flat(told)).decode("utf-8", "replace")
+        raise Withheld(f"the server does not hand out mail {number}: {words}"[:500])
+    return list(told or [])
 
 
 def flat(told: Any) -> Iterator[bytes]:

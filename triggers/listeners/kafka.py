@@ -98,6 +98,8 @@ class TopicListener(Listener):
     def assign(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         """Begin where the group was; a new one writes down at once where it begins: no restart skips a record."""
         known = consumer.committed(given, timeout=ASK)
+        if unsure := next((one.error for one in known if one.error), None):
+            raise KafkaException(unsure)  # not to be taken for a group without a place
         told = self.read_topics(consumer, {one.topic for one in given})
         fresh = [one for one in known if one.offset < 0]
         for one in fresh:
@@ -186,7 +188,7 @@ def made(source: Source, topics: TopicSource, **more: Any) -> Consumer:
         **{
             "group.id": topics.group,
             "enable.auto.commit": False,
-            "auto.offset.reset": topics.offset_reset,
+            "auto.offset.reset": "earliest",  # of a place that is gone; where a new group begins, `assign` says
             "allow.auto.create.topics": False,
             "partition.assignment.strategy": "range",
         },

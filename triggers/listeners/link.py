@@ -6,7 +6,10 @@ from typing import Any
 from urllib.parse import quote
 
 import psycopg
+from psycopg.adapt import Loader
 from psycopg.rows import dict_row
+from psycopg.types import datetime as times
+from psycopg.types import json as jsons
 
 from triggers.listeners.thread import Trouble
 from triggers.models import Source
@@ -100,6 +103,37 @@ class Link:
             )
 
 
+class OrText(Loader):
+    """A value as Python has it, or as the text it is: `infinity`, a year before Christ, JSON deeper than anybody reads.
+
+    One value that nobody can read must not keep the other rows from being read."""
+
+    usual: type[Loader]
+
+    def __init__(self, oid: int, context: Any = None) -> None:
+        super().__init__(oid, context)
+        self.inner = self.usual(oid, context)
+
+    def load(self, data: Any) -> Any:
+        try:
+            return self.inner.load(data)
+        except (psycopg.DataError, ArithmeticError, RuntimeError, ValueError):
+            return bytes(data).decode("utf-8", "replace")
+
+
+USUAL: dict[str, type[Loader]] = {
+    "date": times.DateLoader,
+    "time": times.TimeLoader,
+    "timetz": times.TimetzLoader,
+    "timestamp": times.TimestampLoader,
+    "timestamptz": times.TimestamptzLoader,
+    "interval": times.IntervalLoader,
+    "json": jsons.JsonLoader,
+    "jsonb": jsons.JsonbLoader,
+}
+LOADERS = {name: type(f"{name}OrText", (OrText,), {"usual": usual}) for name, usual in USUAL.items()}
+
+
 class PostgresLink(Link):
     """One connection to a checked address; the name stays that of the certificate."""
 
@@ -120,6 +154,8 @@ class PostgresLink(Link):
             application_name="nightdesk",
             row_factory=dict_row,
         )
+        for name, loader in LOADERS.items():
+            self.open.adapters.register_loader(name, loader)
         self.open.read_only = True
         with self.open.transaction():
             self.open.execute(f"SET statement_timeout = {STATEMENT}")
@@ -156,6 +192,7 @@ class SqliteLink(Link):
     def connect(self, mode: str) -> sqlite3.Connection:
         opened = sqlite3.connect(f"file:{self.place}?mode={mode}", uri=True, timeout=CONNECT)
         opened.row_factory = sqlite3.Row
+        opened.text_factory = lambda text: text.decode("utf-8", "replace")  # SQLite keeps any bytes as text
         return opened
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:

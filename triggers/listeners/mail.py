@@ -16,7 +16,7 @@ from triggers import blobs
 from triggers.envelope import Arrival
 from triggers.errors import BadDelivery
 from triggers.ingest import ingest
-from triggers.listeners.imap import LARGEST, Mailbox, capabilities, fetch, opened, sign_in
+from triggers.listeners.imap import LARGEST, Mailbox, Withheld, capabilities, fetch, opened, sign_in
 from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Position, Source, Watch
 from triggers.sources import entries
@@ -27,6 +27,7 @@ LOOK = 60.0  # seconds between two looks at every folder
 SLICE = 2.0  # seconds of listening in one turn
 AGAIN = 240.0  # seconds after which IDLE is said anew: it finds a dead connection, and no server hangs up (RFC 2177)
 KEPT_RAW = 1024 * 1024  # bytes of a mail that are kept beside its event; of a larger one the header
+ASKED_FOR = 10  # times a mail that the server does not hand out is asked for, some minutes in all; then it is buried
 MOST_ATTACHED = 8 * 1024 * 1024  # bytes of one attachment that are kept
 
 
@@ -44,6 +45,7 @@ class MailListener(Listener):
         self.slice = SLICE
         self.next_look = 0.0
         self.counted: dict[str, Any] = {}
+        self.withheld: dict[str, int] = {}  # place -> how often the server did not hand it out
 
     @property
     def mode(self) -> str:
@@ -146,16 +148,24 @@ class MailListener(Listener):
         return [int(number) for number in mailbox.uids(after, charset=None)]
 
     def take(self, mailbox: Mailbox, folder: str, number: int, validity: int) -> None:
-        fetched = fetch(mailbox, number)
+        place = f"{self.config.account}/{folder}/{validity}/{number}"
+        try:
+            fetched = fetch(mailbox, number)
+        except Withheld as withheld:
+            self.withheld[place] = self.withheld.get(place, 0) + 1
+            if self.withheld[place] < ASKED_FOR:
+                raise
+            fetched = None
+            bury(self.source, place, b"", str(withheld))
         if fetched is None:
-            return  # it was deleted meanwhile
+            return  # it was deleted meanwhile, or never comes
         raw, received, size = fetched
         try:
             mail = read_mail(raw, received)
             arrival = self.arrival(mail, raw, received, folder=folder, uid=number, size=size)
         except (BadDelivery, *UNREADABLE) as error:
             why = getattr(error, "detail", "") or f"{type(error).__name__}: {error}"
-            bury(self.source, f"{self.config.account}/{folder}/{validity}/{number}", raw[:KEPT_RAW], why)
+            bury(self.source, place, raw[:KEPT_RAW], why)
             return
         ingest([arrival])
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import redis
 
+from project.lib.text import made_storable
 from triggers.errors import BadDelivery
 from triggers.ingest import ingest
 from triggers.listeners.redis_link import connect, make_group
@@ -187,7 +188,7 @@ def flat(listed: Any) -> Iterable[Entry]:
 
 
 def text(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
+    return made_storable(value.decode("utf-8", "replace"))
 
 
 def raw_of(given: dict[bytes, bytes]) -> bytes:

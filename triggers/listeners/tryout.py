@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from triggers.errors import NotValid
 from triggers.listeners import database, kafka, mail, stream
-from triggers.listeners.thread import FAULTS, words_of
+from triggers.listeners.thread import FAULTS, UNFORESEEN, words_of
 from triggers.models import Source
 
 TRIED: dict[str, tuple[Callable[[Source], str], tuple[type[Exception], ...]]] = {  # kind -> how, and what it raises
@@ -22,5 +22,5 @@ def try_out(source: Source) -> str:
     attempt, faults = TRIED[source.kind]
     try:
         return attempt(source)
-    except FAULTS + faults as fault:
+    except FAULTS + faults + UNFORESEEN as fault:
         raise NotValid(f"It cannot be reached: {getattr(fault, 'detail', '') or words_of(fault)}") from fault

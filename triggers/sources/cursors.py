@@ -61,7 +61,11 @@ def restored(told: dict[str, str] | None) -> Any:
 
 
 def is_after(value: Any, other: Any) -> bool:
-    return other is None or bool(value > other)
+    """Whether it lies behind; what cannot be compared, such as `infinity` with a time, moves no cursor."""
+    try:
+        return other is None or bool(value > other)
+    except TypeError:
+        return False
 
 
 def max_of(one: Any, other: Any) -> Any:

@@ -12,6 +12,7 @@ import orjson
 from project.lib.text import made_storable
 from triggers.cloudevents import STRUCTURED, read_events
 from triggers.envelope import Arrival, key_of
+from triggers.errors import BadDelivery
 from triggers.models import Source
 from triggers.reading import media_type, read_body
 from triggers.sources.webhook import LONGEST_TYPE, refuse_type
@@ -68,15 +69,18 @@ def message(
         attributes[f"ce-{name[3:]}"] = attributes[name]
     said = attributes.get("content-type", "")
     if media_type(said)[0] == STRUCTURED or "ce-specversion" in attributes:
-        [arrival] = read_events(body, attributes)
-        return stamped(arrival, source, place)
+        arrivals = read_events(body, attributes)
+        if len(arrivals) != 1:
+            raise BadDelivery("An entry is one event, never a batch of them.")
+        return stamped(arrivals[0], source, place)
     reading = read_body(body, said)
     arrival = told(source, place, kind=kind or "received", data=None, subject=subject)
     arrival.raw, arrival.data_json, arrival.sanitized = body, reading.text, reading.sanitized
-    arrival.datacontenttype = said[:200]
+    arrival.datacontenttype = made_storable(said)[:200]
     if reading.text is None:
         arrival.parsed = reading.value
-    arrival.headers = {name: made_storable(value[:2000]) for name, value in list(headers.items())[:100]}
+    kept = list(headers.items())[:100]
+    arrival.headers = {made_storable(name[:200]): made_storable(value[:2000]) for name, value in kept}
     return arrival
 
 
