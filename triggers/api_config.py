@@ -50,9 +50,11 @@ def make_source(request: HttpRequest, body: schemas.SourceIn) -> Any:
 
 @router.patch("/sources/{slug:slug}", response=schemas.SourceOut, tags=["sources"])
 def change_source(request: HttpRequest, slug: str, body: schemas.SourcePatch) -> Any:
-    who = may_configure(request, secrets="secrets" in body.model_fields_set)
+    may_configure(request)
     source = found(Source.objects.kept(), slug=slug)
     fields = body.dict(exclude_unset=True, exclude={"version", "secrets"})
+    leads_elsewhere = configure.leads_elsewhere(source, fields.get("config"))
+    who = may_configure(request, secrets="secrets" in body.model_fields_set or leads_elsewhere)
     if "secrets" in body.model_fields_set:
         fields["secrets"] = secrets_of(body)
     changed_row = configure.change_source(source, by=who.user, version=body.version, **fields)

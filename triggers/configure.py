@@ -39,11 +39,13 @@ CHECKED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {  # the con
     "database": checked_table,
 }
 NAME_THEIR_TYPES = ("cloudevents", "redis_stream", "kafka")  # what comes may be CloudEvents, with types of their own
+FITTED = "fit"  # POST /sources/fit: a source of that name could not be asked for
 OWN_ADDRESSES = ("new",)  # the address of the empty form: a row of that name would hide its own page
 PUBLISHED = "published"  # the source of what actions publish: events from elsewhere do not come under its name
 WEEK = 7 * 86400  # seconds a repeat is known where nobody said how long
 MOST_SECRETS = 2  # valid at once, so that a secret is changed without losing a delivery
 SHORTEST_SECRET = 8  # characters
+WHERE = ("host", "port", "url", "brokers", "security", "tls", "mechanism", "username")  # of a source's config
 ONE_AT_A_TIME = {"limit": 1, "when_busy": "skip", "waiting_counts": True}
 
 
@@ -62,6 +64,8 @@ def unsaved_source(slug: str, **fields: Any) -> Source:
             f"`{PUBLISHED}` is kept for events that actions publish, a source of kind `cloudevents`; choose another."
         )
         raise NotValid(words, field="slug")
+    if slug == FITTED:
+        raise NotValid(f"`{FITTED}` is an address of the API; choose another.", field="slug")
     fields = checked_source(fields, slug=slug)
     secrets = fields.pop("secrets", None)
     return Source(slug=slug, sealed_secrets=crypto.seal(secrets), **fields)
@@ -105,6 +109,13 @@ def change_source(source: Source, *, by: "User | None", version: int, **fields: 
             switched(held, by=by)
         changed("sources", id=held.slug)
     return held
+
+
+def leads_elsewhere(source: Source, config: Mapping[str, Any] | None) -> bool:
+    """Whether a password that is kept would be sent to another place, or less well hidden, than it was given for."""
+    if config is None or not (source.is_listened and source.sealed_secrets):
+        return False
+    return any(config.get(name) != source.config.get(name) for name in WHERE)
 
 
 def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:

@@ -124,3 +124,24 @@ def test_the_api_makes_one_and_shows_how_it_goes(admin, far):
     Watch.objects.create(source=source, looked_at=clock.now(), facts={"pending": 0, "lag": 3, "trimmed": 0})
     told = admin.get(f"{API}/sources/orders").json()
     assert told["health"]["facts"] == {"pending": 0, "lag": 3, "trimmed": 0}
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_password_is_led_elsewhere_only_by_an_admin_who_confirmed_who_he_is(admin, far, with_token, owner, fresh):
+    source = listened("email", "post", secret=PASSWORD, host="mail.example.org", username="desk@example.org")
+    told = {"version": source.version, "config": {"host": "127.0.0.1", "port": far.port, "security": "none"}}
+    told["config"]["username"] = "desk@example.org"
+    program = with_token(owner, "configure")
+    assert program.patch(f"{API}/sources/post", told, content_type="application/json").status_code == 403
+    if fresh:
+        admin.post(reverse("step-up"), {"password": "a long enough password", "next": "/"})
+    answer = admin.post(reverse("source-edit", args=["post"]), typed(port=far.port) | {"version": source.version})
+    assert answer.url.startswith(reverse("step-up")) is not fresh
+    source.refresh_from_db()
+    assert source.config["host"] == ("127.0.0.1" if fresh else "mail.example.org")
+
+
+def test_what_is_read_there_is_changed_without_ceremony(admin, far):
+    source = listened("email", "post", secret=PASSWORD, host="127.0.0.1", port=far.port, username="d", security="none")
+    told = {"version": source.version, "config": source.config | {"folders": ["Orders"]}}
+    assert admin.patch(f"{API}/sources/post", told, content_type="application/json").status_code == 200
