@@ -15,7 +15,7 @@ from project.people.models import User
 from tests import builders
 from tests.ruled import rule
 from triggers import bulk
-from triggers.models import DeadLetter, Refusal
+from triggers.models import DeadLetter, EventType, Refusal
 
 API = "/api/v1"
 DAY = timedelta(days=1)
@@ -39,6 +39,7 @@ class Operation:
 CLOUD_EVENT = {"specversion": "1.0", "id": "1", "source": "/t", "type": "t.happened", "data": {}}
 DECISION = {"verdict": "approve", "digest": "sha256:none", "revision": 1}
 SOURCE = {"slug": "fresh", "kind": "schedule", "config": {"every": 60}}
+PAST = {"since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z"}
 TRIGGER = {"slug": "fresh", "source": "github", "handler": "contract-test"}
 RULE = {"when": "action.kind == 'stripe.refund'", "effect": "require", "quorum": 2}
 WISH = {"kind": "github.comment", "arguments": {"repo": "acme/shop", "number": 7, "body": "Thank you"}}
@@ -65,11 +66,17 @@ OPERATIONS = [
     Operation("POST", "/bulk/{id}/cancel", "operate"),
     Operation("GET", "/sources", "view"),
     Operation("POST", "/sources", "configure", SOURCE),
+    Operation("POST", "/sources/fit", "configure", {"headers": {}, "secret": "the secret word"}),
     Operation("GET", "/sources/{slug}", "view"),
     Operation("PATCH", "/sources/{slug}", "configure", {"version": 1, "enabled": False}),
     Operation("DELETE", "/sources/{slug}", "configure"),
+    Operation("POST", "/sources/{slug}/backfill", "operate", PAST),
+    Operation("POST", "/sources/{slug}/try", "configure"),
     Operation("GET", "/sources/{slug}/refusals", "view"),
     Operation("POST", "/sources/{slug}/refusals/{id}/admit", "operate"),
+    Operation("GET", "/event-types", "view"),
+    Operation("GET", "/event-types/{type}", "view"),
+    Operation("PATCH", "/event-types/{type}", "configure", {"version": 1, "mode": "refuse"}),
     Operation("GET", "/triggers", "view"),
     Operation("POST", "/triggers", "configure", TRIGGER),
     Operation("GET", "/triggers/{slug}", "view"),
@@ -143,6 +150,7 @@ def make_world(requester: User) -> World:
     slugs = {
         "policies": rule("refunds", **RULE).slug,
         "sources": source.slug,
+        "event-types": EventType.objects.create(type=event.type, first_at=now, last_at=now, sample=event.pk).type,
         "triggers": trigger.slug,
         "connections": connection.slug,
     }

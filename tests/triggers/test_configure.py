@@ -45,9 +45,9 @@ def test_a_trigger_is_checked_before_its_transaction_also_with_the_source_it_bri
 ) -> None:
     monkeypatch.setattr(settings, "FILE_ROOTS", [str(tmp_path)])
     looked: list[bool] = []
-    real = configure.checked_watch
-    monkeypatch.setattr(
-        configure, "checked_watch", lambda config: looked.append(connection.in_atomic_block) or real(config)
+    real = configure.CHECKED["file"]
+    monkeypatch.setitem(
+        configure.CHECKED, "file", lambda config: looked.append(connection.in_atomic_block) or real(config)
     )
     wish = {"source": "files", "handler": "noted", "config": {"room": "night"}, "filter": "event.data.size > 0"}
     row = configure.make_trigger(by=None, slug="seen", new_source=files(tmp_path), **wish)
