@@ -48,10 +48,18 @@ def tick() -> Round:
 def tick_alone() -> None:
     """A round, unless one is at work on this machine: beat must not fill the slots that deliver with slow rounds.
 
-    The messages come after it, under a lock of their own: while a mail server hangs, the next round begins in time."""
+    The messages come after it, also after one that broke, under a lock of their own: while a mail server hangs, the
+    next round begins in time."""
+    Round().run({"tick": machine_alone, "messages": messages_alone})
+
+
+def machine_alone() -> None:
     with alone(settings.DATA_DIR / "tick.lock") as free:
         if free:
             dispatch.tick({**stages(), **upkeep()})
+
+
+def messages_alone() -> None:
     with alone(settings.DATA_DIR / "messages.lock") as free:
         if free:
             tell()

@@ -18,7 +18,7 @@ from project.people.models import User
 from tests import builders
 from tests.nodding import carry_out
 from tests.races.together import together
-from triggers import bells, dispatch, fire, store
+from triggers import bells, dispatch, fire, learning, store
 from triggers.models import DeadLetter, Event, Pulse
 
 UNWRITTEN = "IntegrityError: a row that cannot be written"
@@ -194,6 +194,36 @@ def test_the_next_round_begins_in_time_while_a_mail_server_hangs(
     desk.tick_alone()
     assert rounds == ["deliver", "tell", "deliver"]
     assert Pulse.objects.get(name="messages").detail["told"] == 1
+
+
+def test_people_are_told_also_after_a_round_that_broke_by_an_error_nobody_foresaw(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> int:
+        raise TypeError("a fault of the desk itself")
+
+    settings.DATA_DIR = tmp_path
+    told: list[str] = []
+    monkeypatch.setattr(learning, "learn", broken)
+    monkeypatch.setattr(telling, "tick", lambda: told.append("told") or 0)
+    with pytest.raises(TypeError, match="a fault of the desk itself"):
+        desk.tick_alone()
+    assert told == ["told"]
+
+
+def test_a_process_that_is_told_to_end_tells_nobody_any_more(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told_to_end() -> int:
+        raise SystemExit
+
+    settings.DATA_DIR = tmp_path
+    told: list[str] = []
+    monkeypatch.setattr(learning, "learn", told_to_end)
+    monkeypatch.setattr(telling, "tick", lambda: told.append("told") or 0)
+    with pytest.raises(SystemExit):
+        desk.tick_alone()
+    assert told == []
 
 
 def test_a_dead_run_has_its_letter_also_when_its_end_was_cut_short(ann: User) -> None:
