@@ -66,6 +66,7 @@ def cursor() -> AbstractContextManager[Any]:
     """One whose parameters the server binds: the driver's own of Django writes them into the text."""
     if connection.vendor != "postgresql":
         return connection.cursor()
+    connection.close_if_health_check_failed()  # as before each statement of Django's own
     connection.ensure_connection()
     own: Any = psycopg.Cursor(connection.connection)
     return connection.make_cursor(own)

@@ -13,6 +13,7 @@ from triggers import registry
 from triggers.durable import Durable
 from triggers.execute import execute
 from triggers.models import Event, Step
+from triggers.models.run import LOADED
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -83,6 +84,16 @@ def test_a_database_that_stays_away_gives_the_run_back_uncounted(
     execute(run.pk)
     run.refresh_from_db()
     assert (run.status, run.attempt, run.result) == ("succeeded", 1, 2)
+
+
+def test_a_line_that_was_cut_between_two_tasks_is_noticed_before_the_next_one_begins() -> None:
+    """Workers keep their connections: the first statement of a task asks whether its own still lives."""
+    run = builders.run("counts")
+    assert LOADED(pk=run.pk) == [run]
+    connection.health_check_enabled, connection.health_check_done = True, False  # as a task begins
+    if connection.vendor == "postgresql":
+        connection.connection.close()
+    assert LOADED(pk=run.pk) == [run]
 
 
 def test_a_fault_of_what_was_asked_is_not_asked_again() -> None:
