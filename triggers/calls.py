@@ -15,7 +15,13 @@ waited_for: contextvars.ContextVar[tuple[threading.Event, ...]] = contextvars.Co
 
 
 def call(
-    name: str, function: Function, arguments: tuple[Any, ...], named: dict[str, Any], timeout: float | None
+    name: str,
+    function: Function,
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+    timeout: float | None,
+    *,
+    what: str = "step",
 ) -> Any:
     """What `function` returns, or its coroutine. Raises TimeoutError after `timeout` seconds.
 
@@ -27,13 +33,13 @@ def call(
     context = contextvars.copy_context()
     context.run(waited_for.set, (*waited_for.get(), late))
     work = (context, outcome, function, arguments, named, timeout)
-    threading.Thread(target=beside, args=work, name=f"step {name}"[:60], daemon=True).start()
+    threading.Thread(target=beside, args=work, name=f"{what} {name}"[:60], daemon=True).start()
     try:
         return outcome.result(timeout)
     except TimeoutError as error:
         if outcome.done() and outcome.exception() is error and str(error):
             raise  # the function's own
-        raise TimeoutError(f"the step “{name}” took longer than {timeout:g} s") from error
+        raise TimeoutError(f"the {what} “{name}” took longer than {timeout:g} s") from error
     finally:
         late.set()
 

@@ -9,13 +9,17 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
+from billiard.common import terminate_handler_fired
+
 from project.lib import strict_json
 from project.lib.text import made_storable
 from triggers import registry, tallies
+from triggers.calls import call
 from triggers.models import Event
 
 logger = logging.getLogger("nightdesk.middleware")
 SLOW = 0.05  # seconds; what takes longer is told
+LONGEST = 5.0  # seconds; what takes longer is broken: else one that hangs holds up every round of the desk
 SEVERITIES = ("info", "warning", "error", "critical")
 LONGEST_SUBJECT = 512
 MAY_CHANGE = ("data", "subject", "severity")
@@ -77,12 +81,14 @@ def passed(event: Event) -> Passed:
         result.by = one.name
         began = time.perf_counter()
         try:
-            given = one.function(view)
+            given = call(one.name, one.function, (view,), {}, LONGEST, what="middleware")
             result.end = "stopped" if given is None else ""
             if given is not None and given is not view:
                 raise Broke(f"it gave back {type(given).__name__}, neither the event nor None")
             after = wanted(view)
-        except Exception as error:  # user code: whatever it raises, the event is kept and the middleware named
+        except (Exception, SystemExit) as error:  # user code: whatever it raises, the event is kept, and it is named
+            if isinstance(error, SystemExit) and terminate_handler_fired():
+                raise  # not its own: this worker is told to end, and the event comes again
             result.end, result.error = "invalid", told(error)
             logger.warning("Middleware %s failed on E-%s: %s", one.name, event.pk, error)
         took = time.perf_counter() - began
@@ -112,7 +118,7 @@ def note(name: str, outcome: str, took: float, event: Event) -> None:
         logger.warning("Middleware %s took %.0f ms for E-%s", name, took * 1000, event.pk)
 
 
-def told(error: Exception) -> dict[str, str]:
+def told(error: BaseException) -> dict[str, str]:
     """What broke, and where in the middleware's own file."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -1,5 +1,7 @@
 """A desk's own code sees every event from outside before a trigger is asked: it may change or stop it, and is named."""
 
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from tests import builders
 from tests.deliveries import deliver, github
 from tests.handlers import registered, work
 from triggers import dispatch, endings, ingest, registry, tallies
+from triggers import middleware as passing
 from triggers.filters import compile_filter
 from triggers.models import DeadLetter, Event, Run
 
@@ -147,9 +150,14 @@ def half(event: Any) -> Any:
     return event
 
 
+def leaves(event: Any) -> Any:
+    sys.exit("enough")
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
+        (leaves, "enough"),
         (given_back, "gave back dict"),
         (renames, "may change data, subject, severity, not type"),
         (shouts, "severity is one of"),
@@ -177,6 +185,22 @@ def test_what_is_slow_is_counted(story: None, middleware: Callable[..., Any]) ->
     ring()
     assert tallies.known()["middleware", ("slow", "slow")] == 1
     assert tallies.known()["middleware", ("slow", "passed")] == 1
+
+
+def test_one_that_hangs_is_left_behind_and_named(
+    story: None, middleware: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    @middleware()
+    def hangs(event: Any) -> Any:
+        released.wait()
+        return event
+
+    monkeypatch.setattr(passing, "LONGEST", 0.05)
+    assert ring().status == "invalid"
+    released.set()
+    assert DeadLetter.objects.get().message == "the middleware “hangs” took longer than 0.05 s"
 
 
 def test_the_desks_own_events_and_suppressed_ones_pass_it_by(story: None, middleware: Callable[..., Any]) -> None:
