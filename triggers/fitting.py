@@ -13,6 +13,7 @@ from triggers.viewing import MISSING, Readable, data_of
 
 MOST_FAULTS = 10  # of one value
 LONGEST_WORDS = 500  # characters of one fault
+LONGEST_PLACE = 255  # of where it is, as a dead letter keeps it: senders choose the names of members
 
 
 def checker_of(schema: dict[str, Any]) -> Validator:
@@ -25,7 +26,11 @@ def faults_in(check: Validator, value: Any) -> Iterator[tuple[str, str]]:
     for error in islice(check.iter_errors(value), MOST_FAULTS):
         parts = ["[]" if isinstance(part, int) else str(part) for part in error.instance_path]
         missing = [error.kind.as_dict()["property"]] if error.kind.name == "required" else []
-        yield ".".join(["data", *parts, *missing]), words_of(error)
+        yield named("data", *parts, *missing), words_of(error)
+
+
+def named(*parts: str) -> str:
+    return ".".join(parts)[:LONGEST_PLACE]
 
 
 def words_of(error: jsonschema_rs.ValidationError) -> str:
@@ -48,4 +53,4 @@ def misfit(check: Validator, event: Readable) -> tuple[str, str] | None:
         error = next(check.iter_errors(value), None)
     except ValueError as refused:  # a number no reader of schemas understands
         return "data", str(refused)[:LONGEST_WORDS]
-    return (place_of(error, "data"), error.message[:LONGEST_WORDS]) if error else None
+    return (place_of(error, "data")[:LONGEST_PLACE], error.message[:LONGEST_WORDS]) if error else None

@@ -17,7 +17,7 @@ from django.db.models import Max, Min
 from project.lib import clock, json_schema
 from project.lib.live import changed
 from triggers import shapes
-from triggers.fitting import checker_of, faults_in
+from triggers.fitting import checker_of, faults_in, named
 from triggers.models import Event, EventType, Learnt
 
 NAME = "event_types"  # of the row that says how far this has come
@@ -156,7 +156,7 @@ def differences(schema: dict[str, Any], check: json_schema.Validator, value: Any
     """Where `value` is not what `schema` says, as `(data.path, in words)`; values are not quoted."""
     yield from faults_in(check, value)
     for path, _ in shapes.unknown_members(schema, value):
-        yield ".".join(["data", *path]), NEW
+        yield named("data", *path), NEW
 
 
 def note_drift(drift: list[dict[str, Any]], path: str, what: str, seq: int, at: datetime) -> None:

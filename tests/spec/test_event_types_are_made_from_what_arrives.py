@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from project import desk
+from project.people import roles
 from project.people.models import User
 from tests import builders
 from tests.handlers import registered, work
@@ -297,6 +298,15 @@ class TestATypeRefuses:
         assert answer.status_code == 202, answer.content
         assert Event.objects.get(pk=told["seq"]).status == "ignored"
 
+    def test_a_long_way_to_what_does_not_fit_is_cut_and_the_letter_opens(
+        self, send: Callable[..., Any], ann: User
+    ) -> None:
+        row, schema = known(), {"type": "object", "additionalProperties": {"type": "integer"}}
+        event_types.change(row, by=ann, version=row.version, schema=schema)
+        _, told = send({"k" * 400: "no number"})
+        event, letter = Event.objects.get(pk=told["seq"]), DeadLetter.objects.get()
+        assert (event.status, letter.place) == ("invalid", f"data.{'k' * 250}")
+
     def test_one_too_large_for_the_door_is_refused_a_moment_later(self, send: Callable[..., Any]) -> None:
         _, told = send(order(1, id="one", note="x" * 300_000))
         assert told["status"] == "accepted"
@@ -348,6 +358,16 @@ class TestPages:
         bad = form | {"version": 2, "schema": '{"$ref": "https://example.com"}'}
         refused = browser.post(f"/event-types/{ORDER}", bad)
         assert (refused.status_code, "refers to nothing but" in refused.text) == (422, True)
+
+    def test_an_admin_who_may_not_see_payloads_tries_without_a_word_of_them(
+        self, orders: EventType, ben: User, sign_in: Callable[[User], Client]
+    ) -> None:
+        roles.grant(ben, roles.ADMIN)
+        typed = json.dumps({"properties": {"lines": {"maxItems": 0}}})
+        form = {"version": 1, "mode": "refuse", "description": "", "schema": typed, "try": "1"}
+        page = sign_in(ben).post(f"/event-types/{ORDER}", form).text
+        assert "<code>data.lines</code>" in page
+        assert "sku-3" not in page
 
     def test_who_may_not_see_payloads_sees_no_values(
         self, orders: EventType, ben: User, sign_in: Callable[[User], Client]
