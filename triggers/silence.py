@@ -51,17 +51,17 @@ def listen_for_silence() -> int:
 def look(source: Source) -> bool:
     """Count in what came since the last look, and say so when it has been silent for too long."""
     rhythm = getattr(source, "rhythm", None) or Rhythm.objects.get_or_create(source=source)[0]
-    before = rhythm.newest, rhythm.looked_at
+    before = {"newest": rhythm.newest, "looked_at": rhythm.looked_at, "since": rhythm.since}
     now = clock.now()
     learn(rhythm, newest_of(source, rhythm), now)
     fell_silent = is_over(source, rhythm, now)
     with transaction.atomic():
-        mine = Rhythm.objects.filter(pk=rhythm.pk, newest=before[0], looked_at=before[1])
+        mine = Rhythm.objects.filter(pk=rhythm.pk, source__enabled=True, **before)
         told = rhythm.silent_at is not None
         facts = ("newest", "last_at", "pauses", "usually", "every", "silent_at")
         rhythm.silent_at = (rhythm.silent_at or now) if fell_silent else None
         if not mine.update(looked_at=now, **{name: getattr(rhythm, name) for name in facts}):
-            return False  # another round looked at the same moment
+            return False  # another round looked at the same moment, or it was switched off or on
         if fell_silent and not told:
             tell_silent(source, rhythm, now)
         if fell_silent != told:

@@ -12,7 +12,7 @@ from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.handlers import registered, work
-from triggers import upkeep
+from triggers import silence, upkeep
 from triggers.models import Event, Rhythm, Run, Source
 from triggers.silence import DISABLED, SILENT, listen_for_silence, typical, usual_pause
 
@@ -163,6 +163,24 @@ def test_a_source_that_is_switched_off_is_told_and_begins_anew_when_it_is_on_aga
     later(minutes=2)
     desk.tick()
     assert len(told()) == 1
+
+
+def test_a_switch_that_comes_during_a_look_is_not_overwritten(
+    ann: User, later: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, is_over = builders.source("pager", expect_every=60), silence.is_over
+    rings(source, 0)
+    desk.tick()
+    later(hours=5)
+
+    def meanwhile(*given: Any) -> bool:
+        upkeep.switch(source, on=False, by=ann)
+        upkeep.switch(source, on=True, by=ann)
+        return is_over(*given)
+
+    monkeypatch.setattr(silence, "is_over", meanwhile)
+    desk.tick()
+    assert told() == []
 
 
 def test_the_api_switches_it_off_with_the_same_word(owner: User, sign_in: Callable[[User], Client]) -> None:
