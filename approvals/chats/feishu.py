@@ -122,7 +122,7 @@ def plain_of(body: bytes, key: str) -> dict[str, Any]:
     """What the body says once it is opened. With a key Feishu encrypts everything it sends."""
     try:
         told = json.loads(open_feishu(json.loads(body)["encrypt"], key))
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise Forged("bad_signature", "the body is not encrypted with this key") from None
     if not isinstance(told, dict):
         raise Forged("bad_signature", "what was encrypted is no object")

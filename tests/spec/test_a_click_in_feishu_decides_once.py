@@ -18,6 +18,7 @@ from tests.recorder import Recorder
 from tests.telling import reach
 
 pytestmark = pytest.mark.django_db
+DEEP = "[" * 20_000
 SECRETS = {"app_secret": "app-secret-1", "encrypt_key": feishu.KEY}
 
 
@@ -125,7 +126,7 @@ def test_encrypted_alone_is_not_signed(lark, asked, mark):
     assert now_of(asked).status == "awaiting"
 
 
-@pytest.mark.parametrize("body", ["", "[]", "{}", '{"encrypt": 7}', '{"encrypt": "AAAA"}', sealed([1]), "{"])
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"encrypt": 7}', '{"encrypt": "AAAA"}', sealed([1]), "{", DEEP])
 def test_what_is_not_encrypted_with_the_key_is_answered_alike(lark, body):
     answer = deliver(body)
     assert (answer.status_code, answer.json()["code"]) == (401, "not_authentic")
