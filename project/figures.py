@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import CharField, Count, Min, Q, QuerySet
+from django.db.models import CharField, Count, Q, QuerySet
 from django.db.models.functions import Cast, Substr
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from project.lib import svg
+from project.lib.visible import plain
 from project.measures import USUAL, Measures, percentile
 from project.templatetags.desk import took
 from triggers.models import DeadLetter, Event, Run
@@ -25,6 +26,7 @@ SLOTS, SLOT = 24, timedelta(minutes=5)  # of a trigger's heartbeat
 SAMPLE = 500  # newest runs a percentile is taken from
 KEEP = timedelta(seconds=4)  # what was counted may be so old
 MARKS = 3  # incidents written over the chart
+LETTERS = 500  # newest dead letters in which they are looked for
 YESTERDAY = 10_000  # events of the same hour of yesterday that are counted at most
 FAILED = ("dead", "blocked")
 UNDER_WAY = ("queued", "running", "waiting", "retrying")
@@ -42,6 +44,16 @@ class Figure:
     words: str
     tone: str = ""
     spark: SafeString | str = ""
+
+
+@dataclass(slots=True)
+class Cause:
+    """Dead letters of one fingerprint: how many came up, and when the first one did."""
+
+    fingerprint: str
+    error: str
+    at: datetime
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +134,20 @@ def chart(bars: Sequence[svg.Bar], marks: Sequence[svg.Mark]) -> SafeString:
 def incidents(now: datetime) -> list[svg.Mark]:
     """Where the causes of dead letters began that came up in this hour, the biggest ones, as places on the chart."""
     since = minutes(now)[0]
-    causes = DeadLetter.objects.filter(first_at__gte=since).values("fingerprint", "error_type")
-    told = causes.annotate(at=Min("first_at"), n=Count("pk")).order_by("-n", "at")[:MARKS]
+    newest = DeadLetter.objects.order_by("-pk").values_list("fingerprint", "error_type", "first_at")[:LETTERS]
+    causes: dict[str, Cause] = {}
+    for fingerprint, error, at in newest:  # few are read, whatever the hour brought: Home is looked at all night
+        if at >= since:
+            cause = causes.setdefault(fingerprint, Cause(fingerprint, error, at))
+            cause.count, cause.at = cause.count + 1, min(cause.at, at)
+    told = sorted(causes.values(), key=lambda cause: (-cause.count, cause.at))[:MARKS]
     return [
         svg.Mark(
-            at=int((cause["at"] - since) / MINUTE),
-            words=f"{timezone.localtime(cause['at']):%H:%M} {cause['n']} × {cause['error_type']}",
-            url=reverse("dead-letter-group", args=[cause["fingerprint"]]),
+            at=int((cause.at - since) / MINUTE),
+            words=f"{timezone.localtime(cause.at):%H:%M} {cause.count} × {plain(cause.error)}",
+            url=reverse("dead-letter-group", args=[cause.fingerprint]),
         )
-        for cause in sorted(told, key=lambda cause: cause["at"])
+        for cause in sorted(told, key=lambda cause: cause.at)
     ]
 
 

@@ -58,7 +58,7 @@ class Vitals:
 
 
 def vitals_of(source: Source) -> Vitals:
-    rhythm = Rhythm.objects.filter(source=source).first()
+    rhythm = getattr(source, "rhythm", None)
     counted = dict(source.refusals.values_list("reason").annotate(n=Count("pk")).order_by("-n", "reason"))
     states = Counter(newest(source).values_list("status", flat=True)[:STATUSES])
     return Vitals(

@@ -57,6 +57,8 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dic
 
 def versions_of(row: Trigger) -> list[dict[str, Any]]:
     """The newest versions, each with what it changed of the one before."""
+    if row.version == 1:
+        return []  # nobody has changed it
     found = list(row.versions.select_related("by").order_by("-version")[: MOST_VERSIONS + 1])
     older = [*found, None][1:]
     told = [

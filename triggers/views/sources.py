@@ -91,7 +91,7 @@ def after_making(request: HttpRequest, source: Source) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def source_edit(request: HttpRequest, slug: str) -> HttpResponseBase:
     """One source: everybody reads it, an admin changes it."""
-    row = get_object_or_404(Source, slug=slug)
+    row = get_object_or_404(Source.objects.select_related("rhythm"), slug=slug)
     if request.method != "POST":
         return source_page(request, form_for(row.kind)(source=row), row)
     return save_source(request, row)
