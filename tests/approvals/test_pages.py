@@ -338,7 +338,7 @@ def test_a_decision_without_the_csrf_mark_is_refused(asked, ben):
 def test_a_card_costs_few_queries_however_many_wait(asked, ben_reads, ann, django_assert_max_num_queries):
     for _ in range(30):
         builders.action(by=ann, run=builders.run())
-    with django_assert_max_num_queries(30):
+    with django_assert_max_num_queries(33):
         ben_reads.get("/approvals")
 
 

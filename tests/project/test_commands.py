@@ -124,7 +124,7 @@ def test_a_ring_finds_the_desk_that_runs_here_on_a_port_of_its_own(settings):
 
 
 def test_a_desk_without_the_source_says_so(db):
-    with pytest.raises(CommandError, match="seed_tour makes one"):
+    with pytest.raises(CommandError, match="ring NAME --make"):
         call_command("ring", "github-issue")
 
 

@@ -191,7 +191,7 @@ def test_why_an_event_cannot_be_asked_again_is_said_plainly(ann: User) -> None:
     Event.objects.filter(pk=taken.event_id).update(status="routed")
     with pytest.raises(NotValid, match="routed by now"):
         redrive.redrive(taken, by=ann)
-    with pytest.raises(NotValid, match="not edited"):
+    with pytest.raises(NotValid, match="routed by now"):
         redrive.redrive(taken, by=ann, data={})
     assert DeadLetter.objects.open().count() == 2
     assert not Audit.objects.filter(verb="redrive").exists()

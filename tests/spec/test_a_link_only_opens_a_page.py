@@ -48,7 +48,7 @@ def links(action: Action) -> list[str]:
     said = f"?verdict=approve&digest={action.digest}&revision=1&reason=yes&status=delivered&do=save&done={action.pk}"
     pages = [path.replace("/actions/1", f"/actions/{action.pk}") + said for path, _ in ALL]
     paths = [each.path.replace("/actions/{id}", f"/actions/{action.pk}") for each in OPERATIONS]
-    given = {"id": "1", "seq": "1", "slug": "github"}
+    given = {"id": "1", "seq": "1", "slug": "github", "type": "github.issues.opened"}
     return sorted({*pages, *(f"{API}{path.format(**given)}{said}" for path in paths)})
 
 

@@ -258,6 +258,8 @@ def test_the_command_counts_everything_that_goes(ann: User) -> None:
     ScheduleFire.objects.create(source=source, fire_at=then, fired_at=then, outcome="missed")
     job = bulk.press("run_again", Event.objects.all(), by=ann, filter={}, triggers=[trigger])
     job.move("cancel", ended_at=then)
+    way = builders.connection("shop")
+    Click.objects.create(connection=way, claim="1", identity="T/U", outcome="already_decided", at=then)
     counted = retention.due()
     assert all(counted.values()), "each kind has something to go"
     assert counted["refusals"] == 1 + 3
