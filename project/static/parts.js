@@ -21,6 +21,10 @@
     timer = setTimeout(refresh, Math.max(0, notBefore - Date.now()));
   };
 
+  // A form that was just sent may be why this address leads elsewhere now: a reload would stop its answer.
+  let leaving = 0;
+  addEventListener('beforeunload', () => { leaving = Date.now() + 10000; });
+
   async function refresh() {
     timer = 0;
     const ids = [...dirty], url = location.href;
@@ -29,7 +33,7 @@
     const began = Date.now();
     try {
       const answer = await fetch(url, {headers: {'X-Parts': ids.join(' ')}, credentials: 'same-origin'});
-      if (answer.status === 401 || answer.redirected) return location.reload();
+      if (answer.status === 401 || answer.redirected) { if (Date.now() > leaving) location.reload(); return; }
       if (answer.ok && url === location.href) show(new DOMParser().parseFromString(await answer.text(), 'text/html'), ids);
     } catch { ids.forEach(id => dirty.add(id)); setTimeout(schedule, 2000); return; } finally {
       busy = false;
