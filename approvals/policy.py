@@ -111,10 +111,23 @@ def may_lower(kind: str) -> bool:
     return known is not None and known.tier is not Tier.HIGH and not known.is_question
 
 
-def ruling(asked: Asked, *, at_least: str = Tier.READ, at: datetime | None = None) -> Ruling:
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The policy at one moment, read once for a list of many rows."""
+
+    number: int
+    text: str
+    at: datetime
+
+    @classmethod
+    def now(cls) -> InForce:
+        return cls(*PolicyVersion.in_force(), clock.now())
+
+
+def ruling(asked: Asked, *, at_least: str = Tier.READ, known: InForce | None = None) -> Ruling:
     """What the policy in force says now. Call it outside a transaction."""
-    number, text = PolicyVersion.in_force()
-    return ruled(read_rules(text), asked, at_least=at_least, at=at or clock.now(), version=number)
+    known = known or InForce.now()
+    return ruled(read_rules(known.text), asked, at_least=at_least, at=known.at, version=known.number)
 
 
 def ruled(
@@ -132,13 +145,13 @@ def ruled(
     )
 
 
-def ruling_of(action: Action, *, at_least: str = Tier.READ) -> Ruling:
+def ruling_of(action: Action, *, at_least: str = Tier.READ, known: InForce | None = None) -> Ruling:
     """The same for a row as it is now, never below its own tier, and with everybody it was found to need before.
 
     A loosened policy changes nothing for what waits already."""
     floor = stricter(action.tier, at_least)
     try:
-        found = ruling(Asked.of(action), at_least=floor)
+        found = ruling(Asked.of(action), at_least=floor, known=known)
     except UNREADABLE:
         found = replace(unreadable(), version=PolicyVersion.newest())
     return replace(joined(found, action), about=about(action))
@@ -208,9 +221,11 @@ def names_of(user: User) -> frozenset[str]:
     return frozenset(user.groups.values_list("name", flat=True)) if user.is_active else frozenset()
 
 
-def may_review(user: User, found: Ruling) -> bool:
-    """Does `user` hold, now, a role or a team that the policy names? Nobody holds one without members."""
-    return bool(names_of(user) & set(found.reviewers))
+def may_review(user: User, found: Ruling, names: frozenset[str] | None = None) -> bool:
+    """Does `user` hold, now, a role or a team that the policy names? Nobody holds one without members.
+
+    `names`: what he holds, where it was read a moment ago for a whole list."""
+    return bool((names_of(user) if names is None else names) & set(found.reviewers))
 
 
 def is_named(user: User, action: Action) -> bool:

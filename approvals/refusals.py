@@ -30,8 +30,10 @@ from project.people.models import User
 VERDICTS = ("approve", "reject")
 
 
-def check_person(action: Action, by: User, ruling: Ruling, verdict: str) -> None:
-    if not policy.may_review(by, ruling):
+def check_person(
+    action: Action, by: User, ruling: Ruling, verdict: str, *, names: frozenset[str] | None = None
+) -> None:
+    if not policy.may_review(by, ruling, names):
         raise NotReviewer(f"Only {' or '.join(ruling.reviewers)} may decide this." if ruling.groups else "")
     asked = action.asked_by(by) or by.pk in policy.chain_added(action, ruling)
     if not asked or verdict == "reject":  # who asked may always say no to it
@@ -45,13 +47,13 @@ def check_person(action: Action, by: User, ruling: Ruling, verdict: str) -> None
         raise SelfApproval
 
 
-def why_not(action: Action, reader: User, ruling: Ruling | None = None) -> str:
+def why_not(action: Action, reader: User, ruling: Ruling | None = None, *, names: frozenset[str] | None = None) -> str:
     """Why this person may not approve it, in a sentence; empty when he may."""
     ruling = ruling or policy.ruling_of(action)
     if ruling.denied_by:
         return f"The rule {ruling.denied_by} of the policy forbids it now."
     try:
-        check_person(action, reader, ruling, "approve")
+        check_person(action, reader, ruling, "approve", names=names)
     except ApprovalProblem as problem:
         return problem.detail
     return ""

@@ -43,19 +43,34 @@ def fits(action: Action, ruling: Ruling | None = None) -> bool:
     return tier == Tier.MEDIUM and not is_question(action)
 
 
-def open_to(reader: User, action: Action) -> bool:
-    """May this person decide it now, beside others? The list and the page ask the same."""
-    if not (fits(action) and action.is_intact):
-        return False
-    ruling = policy.ruling_of(action)
-    return fits(action, ruling) and not why_not(action, reader, ruling)
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who looks at many of them; what is to be known of him and of the policy is read once, not for each."""
+
+    person: User
+    names: frozenset[str]
+    known: policy.InForce
+
+    @classmethod
+    def of(cls, person: User) -> "Reader":
+        return cls(person, policy.names_of(person), policy.InForce.now())
+
+    def may_decide(self, action: Action) -> bool:
+        """Now, beside others? The list and the page ask the same. What he asked for himself he looks at alone."""
+        if not (fits(action) and action.is_intact) or action.asked_by(self.person):
+            return False
+        ruling = policy.ruling_of(action, known=self.known)
+        return fits(action, ruling) and not why_not(action, self.person, ruling, names=self.names)
 
 
-def kinds_for(reader: User, waiting: Iterable[Action], now: datetime) -> list[str]:
-    """Of which kinds the reader may decide more than one at once; the commonest first."""
+def kinds_for(person: User, waiting: Iterable[Action], now: datetime) -> list[str]:
+    """Of which kinds this person may decide more than one at once; the commonest first."""
     rows = [row for row in waiting if row.status == Status.AWAITING and row.expires_at > now and fits(row)]
     common = [kind for kind, count in Counter(row.kind for row in rows).most_common() if count > 1]
-    return [kind for kind in common if at_least_two(open_to(reader, row) for row in rows if row.kind == kind)]
+    if not common:
+        return []
+    reader = Reader.of(person)
+    return [kind for kind in common if at_least_two(reader.may_decide(row) for row in rows if row.kind == kind)]
 
 
 def at_least_two(found: Iterable[bool]) -> bool:

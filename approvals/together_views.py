@@ -12,7 +12,7 @@ from approvals.cards import VERBS, card_of
 from approvals.errors import NotValid
 from approvals.looking import looked_for
 from approvals.models import Action
-from approvals.together import MOST, Seen, decide_together, open_to
+from approvals.together import MOST, Reader, Seen, decide_together
 from approvals.wording import said
 from project.lib import clock
 from project.lib.text import made_storable, number
@@ -39,10 +39,10 @@ def together(request: HttpRequest) -> HttpResponse:
     return page(request, kind, chosen=cards) if cards else page(request, kind, actions=actions)
 
 
-def decidable(reader: User, kind: str, now: datetime) -> list[Action]:
+def decidable(person: User, kind: str, now: datetime) -> list[Action]:
     """Those the reader may decide beside each other, the soonest first."""
     rows = Action.objects.for_pages().awaiting().filter(kind=kind, expires_at__gt=now).soonest_first()
-    return [row for row in rows[:LOOKED_AT] if open_to(reader, row)]
+    return list(filter(Reader.of(person).may_decide, rows[:LOOKED_AT]))
 
 
 def pressed(request: HttpRequest) -> HttpResponse:

@@ -42,12 +42,13 @@ def card_for(request: HttpRequest, action: Action, now: datetime) -> Card:
 @require_safe
 def inbox(request: HttpRequest) -> HttpResponse:
     """What waits, soonest first, beside the one that is open."""
-    return render(request, "approvals/inbox.html", listed(request) | opened(request))
-
-
-def listed(request: HttpRequest) -> dict[str, Any]:
-    """The list of one tab."""
     now = clock.now()
+    found = listed(request, now)
+    return render(request, "approvals/inbox.html", found | opened(request, now, found["waiting"]))
+
+
+def listed(request: HttpRequest, now: datetime) -> dict[str, Any]:
+    """The list of one tab."""
     tab = request.GET.get("tab", "waiting")
     tab = tab if tab in TABS else "waiting"
     every = Action.objects.for_pages()
@@ -65,13 +66,12 @@ def listed(request: HttpRequest) -> dict[str, Any]:
     return facts | {"page": page, "decided": list(page.object_list), "waiting": []}
 
 
-def opened(request: HttpRequest) -> dict[str, Any]:
-    """The card on the right, and the one that was just approved and can still be taken back."""
-    now = clock.now()
-    every = Action.objects.for_pages()
-    action = every.filter(pk=number(request.GET.get("sel", ""))).first()
-    if action is None and request.GET.get("tab", "waiting") == "waiting":
-        action = every.waiting_for_people().soonest_first().first()
+def opened(request: HttpRequest, now: datetime, waiting: list[Action]) -> dict[str, Any]:
+    """The card on the right, the soonest one unless another is named; and the one that was just approved and can still
+    be taken back."""
+    wanted = number(request.GET.get("sel", ""))
+    action = Action.objects.for_pages().filter(pk=wanted).first() if wanted else None
+    action = action or next(iter(waiting), None)
     card = card_for(request, action, now) if action else None
     return {"card": card, "just": just_decided(request, now, action), "draft": draft(request, action)}
 
@@ -79,7 +79,7 @@ def opened(request: HttpRequest) -> dict[str, Any]:
 def just_decided(request: HttpRequest, now: datetime, shown: Action | None) -> Card | None:
     """The decision the reader came from; not said twice when its own card is open."""
     done = number(request.GET.get("done", ""))
-    if shown and shown.pk == done:
+    if not done or (shown and shown.pk == done):
         return None
     action = Action.objects.for_pages().filter(pk=done).first()
     return card_for(request, action, now) if action else None
@@ -111,7 +111,7 @@ def one(
         "here": where(request, action.pk),  # a reload asks for the card, not for the address the form was sent to
     }
     if request.POST.get("from") == "inbox":
-        answer = render(request, "approvals/inbox.html", listed(request) | facts, status=status)
+        answer = render(request, "approvals/inbox.html", listed(request, now) | facts, status=status)
     else:
         answer = render(request, "approvals/action.html", facts, status=status)
     answer["HX-Push-Url"] = facts["here"]

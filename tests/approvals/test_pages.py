@@ -338,8 +338,21 @@ def test_a_decision_without_the_csrf_mark_is_refused(asked, ben):
 def test_a_card_costs_few_queries_however_many_wait(asked, ben_reads, ann, django_assert_max_num_queries):
     for _ in range(30):
         builders.action(by=ann, run=builders.run())
-    with django_assert_max_num_queries(33):
+    with django_assert_max_num_queries(30):
         ben_reads.get("/approvals")
+
+
+@pytest.mark.parametrize("name", ["ann", "vic"])
+def test_a_list_costs_few_queries_also_for_who_may_decide_none_of_it(
+    asked, ann, name, sign_in, django_assert_max_num_queries
+):
+    """Ann asked for all of them, Vic only looks."""
+    vic = person("vic", "viewer")
+    for _ in range(30):
+        builders.action(by=ann, run=builders.run())
+    reads = sign_in(ann if name == "ann" else vic)
+    with django_assert_max_num_queries(30):
+        reads.get("/approvals")
 
 
 def test_the_practice_page_shows_what_was_delivered(ben_reads):

@@ -1,5 +1,6 @@
 """The policy is data: rules deny, require or allow; the strictest wins, and what cannot be asked is high."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -51,10 +52,11 @@ def another_day():
     return [{"days": [DAYS[(clock.now().weekday() + 3) % 7]], "from": "09:00", "to": "10:00"}]
 
 
-def verdict(**more):
+def verdict(*, at=None, **more):
     """What the policy says of an order of three cups that nobody rang for."""
     asked = policy.Asked("shop.order", {"item": "tea", "cups": 3}, "practice-shop", "k", "Order 3 tea", None, None)
-    return policy.ruling(asked, **more)
+    known = replace(policy.InForce.now(), at=at or clock.now())
+    return policy.ruling(asked, known=known, **more)
 
 
 class TestWithoutRules:
