@@ -197,6 +197,56 @@ def test_a_full_queue_holds_the_reading_and_loses_nothing(far):
     assert (state(source)[0], len(events("orders")), pending(far)) == (Watch.WATCHING, 2, 0)
 
 
+def test_a_group_that_is_gone_is_made_again_where_it_was(far):
+    one = listener(orders(far), **QUICK)
+    turns(one)
+    far.xadd("orders", {"type": "read"})
+    turns(one, 2)
+    far.xgroup_destroy("orders", "nightdesk")
+    for _ in range(3):
+        far.xadd("orders", {"type": "meanwhile"})
+    far.xtrim("orders", maxlen=2, approximate=False)
+    turns(one, 3)
+    assert [event.type for event in events("orders")] == ["orders.read", "orders.meanwhile", "orders.meanwhile"]
+    assert (pending(far), one.kept["trimmed"]) == (0, 1)
+
+
+def test_what_a_group_had_taken_when_it_went_is_read_again(far):
+    one = listener(orders(far), **QUICK)
+    turns(one)
+    far.xadd("orders", {"type": "taken"})
+    far.xreadgroup("nightdesk", "somebody-else", {"orders": ">"})
+    turns(one)
+    far.xgroup_destroy("orders", "nightdesk")
+    turns(listener(one.source, **QUICK), 2)
+    assert [event.type for event in events("orders")] == ["orders.taken"]
+
+
+def test_a_stream_that_was_made_anew_is_read_from_its_first_entry(far):
+    one = listener(orders(far), **QUICK)
+    turns(one)
+    far.xadd("orders", {"type": "old"})
+    turns(one, 2)
+    far.delete("orders")
+    far.xadd("orders", {"type": "new"}, id="1-1")  # its clock went back
+    turns(one, 3)
+    assert [event.type for event in events("orders")] == ["orders.old", "orders.new"]
+    far.xadd("orders", {"type": "lost"}, id="2-1")
+    far.xtrim("orders", maxlen=0, approximate=False)
+    turns(one)
+    assert one.kept["trimmed"] == 1
+
+
+def test_another_group_begins_as_the_source_says(far):
+    one = listener(orders(far), **QUICK)
+    turns(one)
+    far.xadd("orders", {"type": "first"})
+    one.source.config = {**one.source.config, "group": "second", "start": "all"}
+    one.source.save()
+    turns(listener(one.source, **QUICK), 2)
+    assert [event.type for event in events("orders")] == ["orders.first"]
+
+
 def test_a_server_that_goes_is_said_and_taken_up_again(far, settings):
     source = orders(far)
     one = listener(source, **QUICK)

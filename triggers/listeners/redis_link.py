@@ -55,20 +55,33 @@ def connect(source: Source, stream: StreamSource) -> redis.Redis:
     return redis.Redis(connection_pool=pool)
 
 
-def make_group(client: redis.Redis, stream: StreamSource) -> None:
-    begin, read = ("$", added(client, stream)) if stream.start == "new" else ("0", 0)
+def make_group(client: redis.Redis, stream: StreamSource, read: str = "", count: int | None = None) -> None:
+    """Make the group unless it is there.
+
+    One that is gone is made again behind `read`, up to where everything was acknowledged, the `count`-th entry of the
+    stream: nothing that came meanwhile is skipped. A stream that ends before it was made anew, and is read whole."""
+    newest, added = tip(client, stream)
+    if read and order_of(read) <= order_of(newest):
+        begin, passed = read, count
+    else:
+        begin, passed = (newest, added) if stream.start == "new" and not read else ("0-0", 0)
     try:
-        client.xgroup_create(stream.stream, stream.group, begin, mkstream=True, entries_read=read)
+        client.xgroup_create(stream.stream, stream.group, begin, mkstream=True, entries_read=passed)
     except redis.ResponseError as error:
         if not str(error).startswith("BUSYGROUP"):
             raise
 
 
-def added(client: redis.Redis, stream: StreamSource) -> int | None:
-    """How many entries the stream ever had; the group counts on from there."""
+def tip(client: redis.Redis, stream: StreamSource) -> tuple[str, int | None]:
+    """The number of the newest entry the stream ever had, and how many it had; an old server does not count them."""
     try:
         info: Any = client.xinfo_stream(stream.stream)
     except redis.ResponseError:
-        return 0  # it is not there yet
-    many: int | None = info.get("entries-added")
-    return many
+        return "0-0", 0  # it is not there yet
+    return info["last-generated-id"].decode(), info.get("entries-added")
+
+
+def order_of(number: str) -> tuple[int, int]:
+    """The number of an entry, `milliseconds-count`, as the stream is ordered."""
+    at, _, count = number.partition("-")
+    return int(at), int(count)

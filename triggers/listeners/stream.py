@@ -12,7 +12,7 @@ import redis
 from project.lib.text import made_storable
 from triggers.errors import BadDelivery
 from triggers.ingest import ingest
-from triggers.listeners.redis_link import connect, make_group
+from triggers.listeners.redis_link import connect, make_group, order_of
 from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Position, Source, Watch
 from triggers.sources import entries
@@ -39,7 +39,7 @@ class StreamListener(Listener):
         self.own_from = b"0"  # of what we took and never acknowledged; empty: nothing is left of it
         self.waits = BLOCK
         self.next_claim = 0.0
-        self.gaps: dict[str, int] = {}
+        self.kept: dict[str, Any] = {}  # where it is, and what was lost, as its Position has it
         self.counted: dict[str, Any] = {}
 
     @property
@@ -71,9 +71,12 @@ class StreamListener(Listener):
     def settle_in(self) -> redis.Redis:
         """Connect, and make the group when it is not there."""
         self.client = client = connect(self.source, self.stream)
-        make_group(client, self.stream)
+        self.kept = Position.of(self.source, self.stream.stream)
+        known = (
+            self.kept if self.kept.get("group") == self.stream.group else {}
+        )  # another one begins as the source says
+        make_group(client, self.stream, known.get("read", ""), known.get("count"))
         self.own_from, self.next_claim = b"0", 0.0
-        self.gaps = Position.of(self.source, self.stream.stream)
         self.count(client)
         return client
 
@@ -138,15 +141,17 @@ class StreamListener(Listener):
     # What is lost, and what is left
 
     def count(self, client: redis.Redis) -> None:
-        """How much waits; and what was trimmed away since the last look before this group read it."""
+        """How much waits, how far all is acknowledged, and what was trimmed away before this group read it."""
         info: Any = client.xinfo_stream(self.stream.stream)
         group = self.group_of(client)
-        self.counted = {"pending": group["pending"], "lag": group.get("lag"), "trimmed": self.gaps.get("trimmed", 0)}
+        self.counted = {"pending": group["pending"], "lag": group.get("lag"), "trimmed": self.kept.get("trimmed", 0)}
+        if not group["pending"]:
+            self.keep_place(group["last-delivered-id"].decode(), group.get("entries-read"))
         read = group.get("entries-read")
         if read is None or "entries-added" not in info:
             return  # an old server counts neither
         removed = info["entries-added"] - info["length"]
-        unread = removed - max(read, self.gaps.get("removed", 0))
+        unread = removed - max(read, self.kept.get("removed", 0))
         if unread > 0:
             self.gap(unread, removed=removed)
 
@@ -158,12 +163,21 @@ class StreamListener(Listener):
         raise Trouble(f"the consumer group {self.stream.group} is gone; it is made again")
 
     def gap(self, many: int, **told: int) -> None:
-        self.gaps = {**self.gaps, **told, "trimmed": self.gaps.get("trimmed", 0) + many}
-        Position.move(self.source, self.stream.stream, **self.gaps)
-        self.counted = {**self.counted, "trimmed": self.gaps["trimmed"]}
+        self.keep(**told, trimmed=self.kept.get("trimmed", 0) + many)
+        self.counted = {**self.counted, "trimmed": self.kept["trimmed"]}
+
+    def keep_place(self, read: str, count: int | None) -> None:
+        is_anew = order_of(read) < order_of(self.kept.get("read", "0-0"))
+        self.keep(group=self.stream.group, read=read, count=count, **({"removed": 0} if is_anew else {}))
+
+    def keep(self, **told: Any) -> None:
+        if told.items() <= self.kept.items():
+            return
+        self.kept = {**self.kept, **told}
+        Position.move(self.source, self.stream.stream, **self.kept)
 
     def trimmed_words(self) -> str:
-        lost = self.gaps.get("trimmed", 0)
+        lost = self.kept.get("trimmed", 0)
         if not lost:
             return ""
         entries = "entry was" if lost == 1 else "entries were"
