@@ -5,6 +5,7 @@ from the future, not ASCII, doubled, and by another secret."""
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests import builders
 from tests.deliveries import deliver
+from tests.serving import Served, served
 from tests.signers import CERTIFICATE_AT, SECRET, SIGNERS, Request, Signer, b64, mac, rsa_pair
 from triggers.models import Event, Refusal, Source
 from triggers.sources import certificates
@@ -24,6 +26,12 @@ UNSIGNED = {"none", "cloudevents"}  # nobody signs, and a bearer secret: tests/s
 @pytest.fixture(autouse=True)
 def certificate() -> None:
     certificates.keep(CERTIFICATE_AT, rsa_pair()[1])
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Served]:
+    with served() as one:
+        yield one
 
 
 @pytest.fixture(params=SIGNERS)
@@ -97,13 +105,13 @@ def near_misses(signer: Signer, now: float) -> dict[str, dict[str, object]]:
 
 
 class TestASignature:
-    """The same questions for every provider."""
+    """The same questions for every provider, over a real server."""
 
-    def test_as_documented_it_is_taken(self, provider: str) -> None:
+    def test_as_documented_it_is_taken(self, provider: str, live: Served) -> None:
         signer = SIGNERS[provider]
         row = source(provider)
         answers = [
-            deliver(sent(signer.sign(signer.secret, time.time() - ago)))[0]
+            live.deliver(sent(signer.sign(signer.secret, time.time() - ago)))[0]
             for ago in (20, 20 if provider == "mailgun" else 10)
         ]
         assert [answer.status for answer in answers] == [signer.status, 200]
@@ -113,11 +121,11 @@ class TestASignature:
         assert "hello" in json.dumps(event.data)
         assert (event.duplicates, event.source_id) == (1, row.pk)
 
-    def test_nothing_near_it_is(self, provider: str) -> None:
+    def test_nothing_near_it_is(self, provider: str, live: Served) -> None:
         signer = SIGNERS[provider]
         source(provider)
         tries = near_misses(signer, time.time())
-        answers = dict(zip(tries, deliver(*tries.values()), strict=True))
+        answers = dict(zip(tries, live.deliver(*tries.values()), strict=True))
         assert {name for name, answer in answers.items() if answer.status != 401} == forgiven(provider)
         bodies = {answer.body for name, answer in answers.items() if name not in forgiven(provider)}
         assert len(bodies) == 1, "whatever is wrong, the sender hears the same"

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests import builders
 from tests.deliveries import Answered, deliver, signed
+from tests.serving import Served, served
 from triggers.models import Event, Refusal
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,13 +53,21 @@ def body_of(record: dict[str, Any]) -> bytes:
     return record["body_text"].encode() if "body_text" in record else json.dumps(record["body"]).encode()
 
 
-def send(record: dict[str, Any], slug: str, **more: str) -> Answered:
+def told(record: dict[str, Any], slug: str, **more: str) -> dict[str, Any]:
     request = record["request"]
     headers = {name: value for name, value in request["headers"].items() if value.isascii() or value == "sha256=é"}
-    [answer] = deliver(
-        {"body": body_of(record), "headers": headers | more, "method": request["method"], "slug": slug, "chunks": 3}
-    )
+    return {"body": body_of(record), "headers": headers | more, "method": request["method"], "slug": slug}
+
+
+def send(record: dict[str, Any], slug: str, **more: str) -> Answered:
+    [answer] = deliver(told(record, slug, **more) | {"chunks": 3})
     return answer
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Served]:
+    with served() as one:
+        yield one
 
 
 def test_every_record_is_asked_for() -> None:
@@ -65,14 +75,15 @@ def test_every_record_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_an_odd_request_gets_its_documented_answer(name: str) -> None:
+def test_an_odd_request_gets_its_documented_answer(name: str, live: Served) -> None:
+    """Over a real server: it reads the head, the chunks and the 100-continue before the door does."""
     record, (status, data) = EDGES[name], EXPECTED[name]
     standard = name.startswith("timestamp")
     source = builders.source("standard_webhooks" if standard else "github", provider="github")
     if standard:
         source.change(by=None, provider="standard_webhooks")
     proof = {} if standard or name in UNSIGNED else {"X-Hub-Signature-256": signed(body_of(record))}
-    answer = send(record, source.slug + ("/" if "slash" in name else ""), **proof)
+    [answer] = live.deliver(told(record, source.slug + ("/" if "slash" in name else ""), **proof))
     assert answer.status == status
     assert Event.objects.exists() is (status == 202)
     if status == 202:
