@@ -1,6 +1,7 @@
 """The admin: windows on every row, which nobody can change there, and a few things an admin may change after a fresh
 sign-in: people, groups, tokens, periodic tasks. Everything live, urgent or foreign has its own page."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.apps import apps
@@ -10,6 +11,7 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django_celery_beat.admin import CrontabScheduleAdmin as BeatCrontabAdmin
 from django_celery_beat.admin import IntervalScheduleAdmin as BeatIntervalAdmin
 from django_celery_beat.admin import PeriodicTaskAdmin as BeatTaskAdmin
@@ -85,6 +87,8 @@ PLURALS = {
     "triggers.watch": "watches",
 }
 WINDOWS = ("triggers", "approvals", "axes")  # apps whose rows are all windows
+# Pages the admin would bring along. The desk's own throttle guesses and write into the audit log.
+ELSEWHERE = {"login": "sign-in", "password_change": "password-change", "password_change_done": "settings"}
 
 
 class Window(ModelAdmin):
@@ -278,3 +282,12 @@ def furnish(site: admin.AdminSite) -> None:
     for model, row in EDITABLE.items():
         site.register(model, row)
     site.has_permission = lambda request: can(request.user, "configure")  # type: ignore[method-assign]
+    for page, name in ELSEWHERE.items():
+        setattr(site, page, leads_to(name))
+
+
+def leads_to(name: str) -> Callable[..., HttpResponse]:
+    def lead(request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        return redirect(name)
+
+    return lead

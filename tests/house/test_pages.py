@@ -2,35 +2,14 @@
 
 import pytest
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
+
+from tests import addresses
 
 OPEN = {"sign-in", "readyz", "metrics"}  # answer anybody, the last two on this machine
 FOR_EVERYBODY = {"password-change", "settings"}  # one's own account: any person who is signed in
-GIVEN = {
-    "pk": "1",
-    "seq": "1",
-    "slug": "github",
-    "fingerprint": "0a1b2c3d4e5f6071",
-    "rest": "v9/nothing",
-    "name": "daily-report",
-}
-APART = ("admin/", "api/")  # have tests of their own
-
-
-def addresses(resolver=None, prefix="/"):
-    """`(path, name)` of every page and form, with sample values in place of the variables."""
-    for pattern in (resolver or get_resolver()).url_patterns:
-        here = prefix + str(pattern.pattern).lstrip("^")
-        if isinstance(pattern, URLResolver) and not str(pattern.pattern).startswith(APART):
-            yield from addresses(pattern, here)
-        elif isinstance(pattern, URLPattern) and "api/" not in here:
-            for variable, converter in pattern.pattern.converters.items():
-                kind = type(converter).__name__.removesuffix("Converter").lower()
-                here = here.replace(f"<{kind}:{variable}>", GIVEN[variable])
-            yield here, pattern.name
-
-
-ALL = sorted(addresses())
+ALL = sorted(
+    (addresses.filled(route), name) for route, name in addresses.PAGES
+)  # the admin and the API: tests/contract
 
 
 def test_addresses_are_found_and_named():
