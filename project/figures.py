@@ -152,7 +152,7 @@ def incidents(now: datetime) -> list[svg.Mark]:
 
 
 def figures(now: datetime, bars: Sequence[svg.Bar], total: Measures) -> list[Figure]:
-    return [events(now, bars), succeeded(now, bars), time_to_result(now), alone(total), approval_wait(total)]
+    return [events(now, bars), succeeded(now, bars), time_to_result(now), by_itself(total), approval_wait(total)]
 
 
 def events(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
@@ -220,17 +220,17 @@ def results(until: datetime) -> list[float]:
     return [(end - start).total_seconds() for start, end in times if end]
 
 
-def alone(total: Measures) -> Figure:
+def by_itself(total: Measures) -> Figure:
     """Beside the share that articles report, so that people can tell what is usual."""
     usual = f"articles say {USUAL[0]}–{USUAL[1]} %"
     if total.share is None:
         return Figure("Handled without a person", "–", "", f"no action was asked for in 24 h; {usual}")
-    asked = total.asked - total.alone
+    asked, newest = total.asked - total.by_itself, "the newest " if total.is_cut else ""
     return Figure(
         "Handled without a person",
         f"{100 * total.share:.1f}".removesuffix(".0"),
         "%",
-        f"{asked:,} of {total.asked:,} actions asked a person; {usual}",
+        f"{asked:,} of {newest}{total.asked:,} actions asked a person; {usual}",
     )
 
 

@@ -33,21 +33,26 @@ class Measures:
     """What was asked for, and what people did with what they were asked."""
 
     asked: int = 0
-    alone: int = 0  # of `asked`, without a person
+    by_itself: int = 0  # of `asked`, without a person
     expired: int = 0
     edited: int = 0
     taken_back: int = 0
     waits: list[float] = field(default_factory=list)  # seconds from the question to the decision
 
     def add(self, other: Measures) -> None:
-        for name in ("asked", "alone", "expired", "edited", "taken_back"):
+        for name in ("asked", "by_itself", "expired", "edited", "taken_back"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.waits += other.waits
 
     @property
     def share(self) -> float | None:
         """Of everything that was asked for, what asked nobody; 0 to 1."""
-        return self.alone / self.asked if self.asked else None
+        return self.by_itself / self.asked if self.asked else None
+
+    @property
+    def is_cut(self) -> bool:
+        """Of the whole desk: there may be more than was looked at."""
+        return max(self.asked, len(self.waits), self.expired) >= MOST
 
     @property
     def median(self) -> float | None:
@@ -67,7 +72,7 @@ def measured(since: datetime) -> dict[Name, Measures]:
     for *name, tier in asked.values_list(*NAME, "tier")[:MOST]:
         each = found[named(*name)]
         each.asked += 1
-        each.alone += tier not in PEOPLE
+        each.by_itself += tier not in PEOPLE
     decided = Action.objects.filter(decided_at__gte=since, tier__in=PEOPLE).order_by("-decided_at")
     for *name, begun, end in decided.values_list(*NAME, "created_at", "decided_at")[:MOST]:
         found[named(*name)].waits.append(max(0.0, (end - begun).total_seconds()))

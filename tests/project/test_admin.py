@@ -4,8 +4,10 @@ import pytest
 from django.contrib import admin
 from django.urls import reverse
 
+from approvals.models import Asking, Channel, Click, Notice
 from project import urls
 from project.admin import EDITABLE, HIDDEN
+from project.lib import clock
 from project.people import roles
 from project.people.models import ApiToken, User
 from tests import builders
@@ -56,6 +58,22 @@ def test_windows_show_no_secret_and_no_foreign_payload(fresh):
         page = fresh.get(address(type(row), "change", row.pk)).content.decode()
         assert "foreign-payload" not in page
         assert all(f"field-{name}" not in page for name in HIDDEN)
+
+
+def test_what_people_were_told_and_what_they_pressed_can_be_read_there(fresh, ann):
+    way = builders.connection("slack", practice=False)
+    own = {"connection": way, "person": ann}
+    channel = Channel.objects.create(address="U1", code="hash-of-the-code", created_at=clock.now(), **own)
+    asking = Asking.objects.create(action=builders.action(), revision=1, asked_at=clock.now())
+    notice = Notice.objects.create(asking=asking, channel=channel, person=ann, what="ask", due_at=clock.now())
+    click = Click.objects.create(claim="T1.2", identity="T1/U1", outcome="self_approval", at=clock.now(), **own)
+    for row, words in ((notice, ("ann", "due")), (click, ("T1/U1", "self_approval")), (channel, ("U1",))):
+        for page in (address(type(row), "changelist"), address(type(row), "change", row.pk)):
+            told = fresh.get(page).content.decode()
+            assert [word for word in words if word not in told] == [], page
+            assert "hash-of-the-code" not in told
+        assert fresh.post(address(type(row), "change", row.pk), {"outcome": "approved"}).status_code == 403
+        assert fresh.post(address(type(row), "delete", row.pk), {"post": "yes"}).status_code == 403
 
 
 @pytest.mark.parametrize("model", EDITABLE, ids=lambda model: model._meta.label)

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from approvals import decide
-from project import measures
+from project import figures, measures
 from project.lib import clock
 from project.measures import Measures
 from tests import builders
@@ -39,7 +39,7 @@ def test_the_share_is_of_everything_that_was_asked_for(run):
     for tier in ("low", "low", "low", "medium"):
         done(run, tier, kind="github.comment")
     (each,) = counted().values()
-    assert (each.asked, each.alone, each.share) == (4, 3, 0.75)
+    assert (each.asked, each.by_itself, each.share) == (4, 3, 0.75)
 
 
 def test_what_a_rule_denied_asked_nobody_and_is_not_counted(run):
@@ -105,6 +105,20 @@ def test_home_shows_them_beside_what_articles_say(run, owner, sign_in):
     assert "50 % 1 of 2 actions asked a person; articles say 70–85 %" in page
     assert "p95 30.0 s" in page
     assert "github.create_pr triage-issue 0 of 1" in page
+
+
+def test_home_says_when_only_the_newest_were_looked_at(run, owner, sign_in, monkeypatch):
+    monkeypatch.setattr(measures, "MOST", 3)
+    page = sign_in(owner)
+    for tier in ("low", "low"):
+        done(run, tier)
+    assert "newest" not in text_of(page.get("/"))
+    figures.forget()
+    for tier in ("low", "medium"):
+        done(run, tier)
+    told = text_of(page.get("/"))
+    assert "of the newest 3 actions asked a person" in told
+    assert "last 24 h, the newest 3 of each sort" in told
 
 
 def test_home_of_an_empty_desk_says_what_will_be_there(owner, sign_in):

@@ -1,6 +1,7 @@
 """/metrics: the names of the contract, right across processes and restarts, bounded however much there is."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -10,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from approvals.act import act
 from project import metrics_rows
+from project.checks_live import approved
 from project.lib import clock
 from tests import builders
 from tests.deliveries import deliver, github
@@ -17,7 +19,7 @@ from tests.handlers import registered, work
 from tests.house.tree import ROOT
 from tests.nodding import handling, say, serving, settle, the_action
 from triggers import tallies
-from triggers.models import Event, Pulse, Run, Tally
+from triggers.models import Event, Pulse, Run, Switch, Tally
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -245,3 +247,17 @@ def test_what_the_tick_must_repair_shows_by_its_age_and_its_number(later):
     told = numbers()
     assert 40 <= told["nightdesk_expired_lease_seconds",] < 100
     assert told["nightdesk_actions_unknown",] == 1
+
+
+def test_what_was_approved_and_is_not_begun_shows_by_its_age_and_what_is_held_back_does_not(later):
+    assert numbers()["nightdesk_oldest_approved_seconds",] == 0
+    now = clock.now()
+    ready = {"status": "approved", "execute_by": now + timedelta(hours=1), "decided_at": now}
+    builders.action(not_before=now + timedelta(seconds=10), **ready)
+    builders.action("email.send", not_before=now - timedelta(minutes=20), **ready)
+    Switch.objects.create(scope="kind", name="email.send", paused=True, at=now)
+    assert numbers()["nightdesk_oldest_approved_seconds",] == 0, "one can be taken back, the other is switched off"
+    assert approved() == ""
+    later(seconds=100)
+    assert 90 <= numbers()["nightdesk_oldest_approved_seconds",] < 150
+    assert "could have started" in approved(), "/settings/checks and /readyz say it too"
