@@ -85,18 +85,26 @@ ENTRIES: dict[str, tuple[str, str, Callable[[Source, int], None]]] = {  # name -
 
 def write(name: str, number: int) -> Event:
     """Write the sample where the first open source of its kind reads, and wait for the event. Raises NotWritten."""
-    kind, _, put = ENTRIES[name]
+    kind, _, _ = ENTRIES[name]
     source = Source.objects.open().filter(kind=kind).order_by("pk").first()
     if source is None:
         raise NotWritten(f"this desk has no open source of kind {kind}; make one under Sources")
     newest = source.events.order_by("-pk").values_list("pk", flat=True).first() or 0
-    try:
-        put(source, number)
-    except FAULTS as error:
-        raise NotWritten(f"{source.slug}: {getattr(error, 'detail', '') or error}") from error
+    write_into(source, number)
     deadline = time.monotonic() + TIMEOUT
     while (event := source.events.filter(pk__gt=newest).order_by("pk").first()) is None:
         if time.monotonic() > deadline:
             raise NotWritten(f"it was written at {datetime.now(UTC):%H:%M}, and nobody told of it for {TIMEOUT:.0f} s")
         time.sleep(0.2)
     return event
+
+
+def write_into(source: Source, number: int) -> None:
+    """Write the sample of its kind where this source reads. Raises NotWritten."""
+    put = next((put for kind, _, put in ENTRIES.values() if kind == source.kind), None)
+    if put is None:
+        raise NotWritten(f"{source.slug}: what is written there, only whoever writes there knows")
+    try:
+        put(source, number)
+    except FAULTS as error:
+        raise NotWritten(f"{source.slug}: {getattr(error, 'detail', '') or error}") from error

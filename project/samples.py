@@ -58,6 +58,11 @@ def send(name: str, base_url: str = "", *, again: bool = False, make: bool = Fal
         remember(name, headers, body)
         return sent
     remember(name, headers, body)
+    return send_signed(source, headers, body, base_url)
+
+
+def send_signed(source: Source, headers: dict[str, str], body: bytes, base_url: str = "") -> Sent:
+    """Sign it with the secret of `source` and send it to its address. Raises NotSent."""
     url = f"{base_url.rstrip('/') or own_address()}/hooks/{source.slug}"
     try:
         proved = signing.signed(source, headers, body, folder(), time.time())
@@ -110,20 +115,10 @@ def source_for(sample: Sample, *, make: bool) -> Source:
 
 
 def put(source: Source, name: str, body: bytes, *, again: bool) -> Sent:
-    """Put a file into the watched folder, whole at once, and wait until the desk tells of it."""
-    watch = Watch.objects.filter(source=source).first()
-    if watch is None or not watch.is_kept or watch.status != Watch.WATCHING:
-        why = f": {watch.detail}" if watch and watch.detail else "; start the desk with: make up"
-        raise NotSent(f"nobody watches {source.config['path']} right now{why}")
+    """Put a file into the watched folder, and wait until the desk tells of it. Raises NotSent."""
     newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
     told = Event.objects.filter(source=source, subject=name).order_by("-pk")
-    place = Path(source.config["path"]) / name
-    draft = place.with_name(f".{name}.draft")
-    try:
-        draft.write_bytes(body)
-        draft.replace(place)
-    except OSError as error:
-        raise NotSent(f"{place} cannot be written: {error.strerror}") from error
+    place = lay(source, name, body)
     if again and (first := told.first()):
         return Sent("the same file again, nothing to tell", first.pk, link_to(first))
     deadline = time.monotonic() + TIMEOUT
@@ -132,6 +127,22 @@ def put(source: Source, name: str, body: bytes, *, again: bool) -> Sent:
             raise NotSent(f"{place} is there, and nobody has told of it for {TIMEOUT:.0f} s")
         time.sleep(0.2)
     return Sent("accepted", event.pk, link_to(event))
+
+
+def lay(source: Source, name: str, body: bytes) -> Path:
+    """Put a file into the watched folder, whole at once. Raises NotSent where nobody watches."""
+    watch = Watch.objects.filter(source=source).first()
+    if watch is None or not watch.is_kept or watch.status != Watch.WATCHING:
+        why = f": {watch.detail}" if watch and watch.detail else "; start the desk with: make up"
+        raise NotSent(f"nobody watches {source.config['path']} right now{why}")
+    place = Path(source.config["path"]) / name
+    draft = place.with_name(f".{name}.draft")
+    try:
+        draft.write_bytes(body)
+        draft.replace(place)
+    except OSError as error:
+        raise NotSent(f"{place} cannot be written: {error.strerror}") from error
+    return place
 
 
 def link_to(event: Event) -> str:

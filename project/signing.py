@@ -57,11 +57,8 @@ class Signed:
 def made_secret(provider: str, folder: Path) -> tuple[str, dict[str, str]]:
     """A secret for a new source that this machine can sign for, and what its config must say."""
     kind = catalogue()[provider]["scheme"]
-    if kind == "ed25519":
-        return ed25519(folder).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex(), {}
-    if kind == "ecdsa":
-        shown = p256(folder).public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return base64.b64encode(shown).decode(), {}
+    if shown := shown_key(kind, folder):
+        return shown, {}
     if kind == "sns":
         return TOPIC, {"certificate": certificate_of(rsa(folder)).decode()}
     if kind == "wechat":
@@ -76,15 +73,38 @@ def made_secret(provider: str, folder: Path) -> tuple[str, dict[str, str]]:
 
 def signed(source: Source, headers: Mapping[str, str], body: bytes, folder: Path, now: float) -> Signed:
     """The delivery with what proves it. Raises CannotSign."""
-    secret, scheme = str(source.secrets[0]["value"]), scheme_of(source)
-    plain = Signed(dict(headers), body)
+    plain, scheme = Signed(dict(headers), body), scheme_of(source)
+    if scheme["scheme"] == "none":
+        return plain
+    secret = secret_of(source, scheme, folder)
     if scheme["scheme"] == "feishu":
         return signed_feishu(plain, secret, now)
-    if scheme["scheme"] == "wechat":
+    if scheme["scheme"] == "wechat" and ":" in secret:
         return signed_wechat(plain, scheme, secret, now)
     if scheme["scheme"] == "sns":
         return signed_sns(plain, scheme, secret, folder)
+    if scheme["scheme"] == "wechat":
+        return signed_in_place(plain, scheme | scheme["also"][0], secret, folder, now)  # that of its robots
     return signed_in_place(plain, scheme, secret, folder, now)
+
+
+def secret_of(source: Source, scheme: Mapping[str, Any], folder: Path) -> str:
+    """Where it trusts several public keys, that of this machine if it is among them. Raises CannotSign without any."""
+    values = [str(secret["value"]) for secret in source.secrets]
+    if not values:
+        raise CannotSign("it has no secret yet; give it one first")
+    ours = shown_key(scheme["scheme"], folder)
+    return ours if ours in values else values[0]
+
+
+def shown_key(kind: str, folder: Path) -> str:
+    """This machine's public key as such a provider shows its own; empty where nobody shows one."""
+    if kind == "ed25519":
+        return ed25519(folder).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+    if kind == "ecdsa":
+        shown = p256(folder).public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return base64.b64encode(shown).decode()
+    return ""
 
 
 def signed_in_place(plain: Signed, scheme: Mapping[str, Any], secret: str, folder: Path, now: float) -> Signed:
@@ -94,7 +114,8 @@ def signed_in_place(plain: Signed, scheme: Mapping[str, Any], secret: str, folde
         if "query" in where:
             return replace(plain, query=urlencode({where["query"]: secret}))
         return replace(plain, headers=plain.headers | {where["header"]: where.get("prefix", "") + secret})
-    rule, moment = scheme.get("timestamp", {}), str(int(now))
+    rule = scheme.get("timestamp", {})
+    moment = in_unit(rule, now)
     headers = plain.headers | ({rule["header"]: moment} if "header" in rule else {})
     extra = {rule["pair"]: moment} if "pair" in rule else {}
     key = key_bytes(scheme.get("key", {}), secret.encode()) or b""
@@ -107,17 +128,24 @@ def signed_in_place(plain: Signed, scheme: Mapping[str, Any], secret: str, folde
         outer, _, name = where["json"].rpartition(".")
         told[outer][name] = written
         return replace(plain, headers=headers, body=json.dumps(told).encode())
-    before = f"{rule['pair']}={moment},{where['pair']}=" if "pair" in where else where.get("prefix", "")
+    before = f"{where['pair']}=" if "pair" in where else where.get("prefix", "")
+    before = f"{rule['pair']}={moment},{before}" if "pair" in rule else before
     return replace(plain, headers=headers | {where["header"]: before + written})
+
+
+def in_unit(rule: Mapping[str, Any], now: float) -> str:
+    return str(int(now * 1000 if rule.get("unit") == "ms" else now))
 
 
 def marked(scheme: Mapping[str, Any], key: bytes, secret: str, text: bytes, folder: Path) -> bytes:
     if scheme["scheme"] == "ed25519":
-        refuse_other(secret, ed25519(folder).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex())
+        refuse_other(secret, shown_key("ed25519", folder))
         return ed25519(folder).sign(text)
     if scheme["scheme"] == "ecdsa":
-        refuse_other(secret, made_secret("sendgrid", folder)[0])
+        refuse_other(secret, shown_key("ecdsa", folder))
         return p256(folder).sign(text, ECDSA(SHA256()))
+    if scheme["scheme"] == "hash":
+        return hashlib.new(scheme["digest"], text).digest()
     return hmac.digest(key, text, scheme["digest"])
 
 
@@ -140,7 +168,7 @@ def signed_feishu(plain: Signed, secret: str, now: float) -> Signed:
 def signed_wechat(plain: Signed, scheme: Mapping[str, Any], secret: str, now: float) -> Signed:
     token, _, key = secret.partition(":")
     sealed, nonce = seal_wechat(plain.body, key, scheme.get("receiver", "")), token_hex(8)
-    moment = str(int(now * 1000 if scheme["timestamp"].get("unit") == "ms" else now))
+    moment = in_unit(scheme["timestamp"], now)
     told = {"signature": signature_wechat(token, moment, nonce, sealed), "timestamp": moment, "nonce": nonce}
     query = urlencode({scheme["query"][part].partition("|")[0]: value for part, value in told.items()})
     xml = f"<xml><Encrypt><![CDATA[{sealed}]]></Encrypt></xml>"

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from project import finding, health, metrics, proving_pages, settings_pages, views
+from project import finding, health, metrics, proving_pages, ringing, settings_pages, views
 from project.admin import furnish
 from project.api import addresses, no_such_address
 from project.people import views as people
@@ -19,7 +19,8 @@ furnish(admin.site)
 urlpatterns = [
     path("", views.home, name="home"),
     path("find", finding.find, name="find"),
-    path("test-delivery", views.send_test, name="send-test"),
+    path("test-delivery", ringing.send_test, name="send-test"),
+    path("sources/<slug:slug>/test-deliveries", ringing.send_to_source, name="source-test"),
     path("settings", settings_pages.me, name="settings"),
     path("settings/tokens", settings_pages.tokens, name="tokens"),
     path("settings/tokens/<int:pk>/revoke", settings_pages.revoke_token, name="token-revoke"),

@@ -1,28 +1,25 @@
-"""Home, one's password, and the button that rings the desk with a test delivery."""
+"""Home and one's password."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.contrib import messages
 from django.db import transaction
 from django.db.models import Count, Exists, Min, OuterRef, Q, Subquery
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.utils.html import format_html
-from django.views.decorators.http import require_POST, require_safe
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
 
 from approvals.models import Action, PracticeItem, Review
-from project import feed, figures, measures, samples
+from project import feed, figures, measures
 from project.lib import clock
 from project.people import views as people
-from project.people.doors import needs, who
+from project.people.doors import who
 from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter, Event, Pulse, Rhythm, Run, Source, Trigger
 from triggers.vitals import next_expected
 
-TEST = "github-issue"  # the sample that the button sends
 SHOWN = 8  # triggers on the home page
 CAUSES = 100  # of dead letters that are counted there
 MOST_SILENT = 100  # sources counted on the card
@@ -59,10 +56,12 @@ def home(request: HttpRequest) -> HttpResponse:
 
 def facts_of_the_day(now: datetime) -> dict[str, Any]:
     bars, people = figures.per_minute(now), measures.of_last_day()
+    total = measures.together(people)
     kept = sorted(Trigger.objects.kept().annotate(last=newest_run()), key=last_first)
     return {
         "people": list(people.items())[:SHOWN],
-        "figures": figures.figures(now, bars, measures.together(people)),
+        "cut": measures.MOST if total.is_cut else None,
+        "figures": figures.figures(now, bars, total),
         "chart": figures.chart(bars, figures.incidents(now)),
         "bars": [bar for bar in reversed(bars) if bar.total],
         "triggers": triggers_shown(now, kept[:SHOWN]),
@@ -200,22 +199,6 @@ def first_minutes(user: User) -> dict[str, Any] | None:
     if is_delivered or is_practised:
         return None
     return {"rang": rang, "action": Action.objects.awaiting().soonest_first().first()}
-
-
-@require_POST
-@needs("operate")
-def send_test(request: HttpRequest) -> HttpResponse:
-    """Ring the desk's own door with a real, signed GitHub delivery."""
-    try:
-        sent = samples.send(TEST)
-    except samples.NotSent as problem:
-        messages.error(request, f"The test delivery did not arrive: {problem}")
-        return redirect("home")
-    rung = Source.objects.get(slug=samples.SAMPLES[TEST].source)
-    Audit.write("send test", rung, by=who(request), event=sent.seq)
-    link = format_html('<a href="/events/{}">E-{}</a>', sent.seq, sent.seq) if sent.seq else ""
-    messages.success(request, format_html("Delivered and accepted as {}. Watch it work.", link))
-    return redirect("home")
 
 
 def password_change(request: HttpRequest) -> HttpResponse:

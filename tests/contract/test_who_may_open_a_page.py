@@ -29,6 +29,7 @@ LOOK = {
     "habits": "configure",
     "policy-archive": "configure",
     "policy-new": "configure",
+    "source-fit": "configure",
     "source-new": "configure",
     "source-secret": "configure",
     "trigger-new": "configure",
@@ -44,12 +45,13 @@ SEND = {
     **dict.fromkeys(("bulk", "bulk-cancel", "bulk-pause", "bulk-resume"), "operate"),
     **dict.fromkeys(("breaker-close", "dead-letter-dismiss", "dead-letter-edit", "dead-letter-redrive"), "operate"),
     **dict.fromkeys(("event-pin", "event-unpin", "event-run-again", "outcome", "refusal-admit"), "operate"),
-    **dict.fromkeys(("run-again", "run-cancel", "run-unblock", "send-test", "source-ring"), "operate"),
+    **dict.fromkeys(("run-again", "run-cancel", "run-unblock", "send-test", "source-ring", "source-test"), "operate"),
     "source-backfill": "operate",
     "source-try": "configure",
     **dict.fromkeys(("connection-archive", "connection-edit", "connection-new", "freeze-lift", "freezes"), "configure"),
     **dict.fromkeys(("policy-archive", "policy-change", "policy-edit", "policy-new", "team", "teams"), "configure"),
-    **dict.fromkeys(("source-archive", "source-edit", "source-new", "source-secret", "source-secret-end"), "configure"),
+    **dict.fromkeys(("source-archive", "source-edit", "source-fit", "source-new", "source-secret"), "configure"),
+    "source-secret-end": "configure",
     **dict.fromkeys(("source-switch", "trigger-archive", "trigger-edit", "trigger-new", "trigger-switch"), "configure"),
 }
 BEYOND = ("sign-in", "sign-out", "metrics", "readyz", "go")  # have rules of their own

@@ -2,12 +2,15 @@
 
 import hashlib
 import hmac
+import re
+from html import unescape
 from typing import Any
 
 import pytest
 
 from project.people.models import User
 from tests.signers import SECRET, SIGNERS
+from triggers.models import Source
 from triggers.sources.custom import parse_custom
 from triggers.sources.fitting import fitting
 from triggers.sources.places import headers_in
@@ -66,3 +69,46 @@ def test_the_api_says_it_to_an_admin(owner: User, sign_in: Any, with_token: Any)
 
 def test_nothing_fits_a_changed_body() -> None:
     assert fitting({"x-sum": hashlib.sha256(BODY).hexdigest()}, BODY, SECRET) == []
+
+
+def asked(client: Any, headers: dict[str, str], body: str, secret: str = SECRET, **more: str) -> tuple[int, str]:
+    """The page's answer to a request as it is pasted."""
+    lines = "\n".join(f"{name}: {value}" if value else name for name, value in headers.items())
+    answer = client.post("/sources/fit", {"headers": lines, "body": body, "secret": secret, **more})
+    return answer.status_code, answer.content.decode()
+
+
+@pytest.mark.parametrize("provider", ["github", "twilio", "slack", "azure_eventgrid"])
+def test_the_page_leads_to_the_filled_in_form_of_a_known_sender(owner: User, sign_in: Any, provider: str) -> None:
+    signer = SIGNERS[provider]
+    request = signer.sign(signer.secret, 1_500_000_000)
+    url = signer.config.get("url", "https://desk.example/hooks/it")
+    query = "&".join(f"{name}={value}" for name, value in request.query.items())
+    given = {"url": f"{url}?{query}" if query else url}
+    status, page = asked(sign_in(owner), request.headers, request.body.decode(), signer.secret, **given)
+    assert (status, "This fits" in page) == (200, True)
+    assert signer.secret not in page or query, "what was typed into the secret is not shown again"
+    [link] = [unescape(one) for one in re.findall(r'href="(/sources/new\?kind=[^"]+)"', page)]
+    form = sign_in(owner).get(link).content.decode()
+    assert (f'value="{provider}" selected' in form) is (provider != "slack")
+    assert link.startswith(f"/sources/new?kind={'slack' if provider == 'slack' else 'webhook'}")
+
+
+def test_a_description_that_was_found_is_saved_from_the_form(owner: User, sign_in: Any) -> None:
+    body = b"{\r\n}\r\n"
+    headers = {"POST /hooks/x HTTP/1.1\nX-Sum": f"t=1500000000,v9={mark(b'1500000000.' + body)}"}
+    _, page = asked(sign_in(owner), headers, body.decode().strip())  # whoever copies loses the last end of a line
+    [link] = [unescape(one) for one in re.findall(r'href="(/sources/new\?kind=[^"]+)"', page)]
+    form = sign_in(owner).get(link).context["form"]
+    saved = {field.html_name: field.value() or "" for field in form}
+    sign_in(owner).post("/sources/new", {**saved, "kind": "webhook", "slug": "found"})
+    row = Source.objects.get(slug="found")
+    assert row.provider == "custom"
+    assert row.config.items() >= {"header": "x-sum", "prefix": "v9=", "template": "{sig.t}.{body}"}.items()
+
+
+def test_what_is_no_request_and_what_fits_nothing_is_said(owner: User, sign_in: Any) -> None:
+    status, page = asked(sign_in(owner), {"just words": ""}, "{}")
+    assert (status, "This line is no header, Name: value: just words" in page) == (422, True)
+    status, page = asked(sign_in(owner), {"X-Sum": mark(b"other")}, "{}")
+    assert (status, "Nothing fits" in page) == (200, True)

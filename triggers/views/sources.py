@@ -64,6 +64,9 @@ def source_new(request: HttpRequest) -> HttpResponse:
     if kind not in KINDS:
         return render(request, "triggers/source_kinds.html", {"kinds": KINDS})
     form = form_for(kind)(request.POST or None, kind=kind)
+    form.initial |= {
+        name: text for name, text in request.GET.items() if name in form.fields
+    }  # as found by `source-fit`
     if request.method == "POST" and "try" not in request.POST and form.is_valid():
         try:
             slug = form.cleaned_data["slug"]
@@ -132,6 +135,7 @@ def source_page(
         "kind": kind,
         "has_door": kind in Source.DOORS,
         "is_listened": kind in MODELS,
+        "sends_test": kind not in ("schedule", "database"),  # the clock has a bell, a table only its owner knows
         "look": KINDS.get(kind, ("inbox", kind, "")),
         "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
         "stale": stale,
