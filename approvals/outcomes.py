@@ -19,6 +19,7 @@ from approvals.models.attempt import LONGEST_PAUSE
 from approvals.settle import bury, lock, settle, show, unbury
 from project.lib import backoff, clock
 from project.lib.failpoints import failpoint
+from project.lib.redaction import without_secrets
 from project.lib.retrying import retried
 
 TRIES = 5
@@ -181,7 +182,7 @@ def answered(action: Action) -> Any:
 
 
 def describe(error: Exception) -> dict[str, str]:
-    return {"type": type(error).__name__, "message": readable(str(error))[:2000]}
+    return {"type": type(error).__name__, "message": readable(without_secrets(str(error)))[:2000]}
 
 
 def broken(error: Exception) -> dict[str, str]:

@@ -182,20 +182,16 @@ UNFOLD = {"SITE_TITLE": "Nightdesk", "SITE_HEADER": "Nightdesk", "SITE_URL": "/"
 # What a proxy that speaks TLS does, and Django asks for: redirecting, and saying HSTS (docs/production.md)
 SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]
 
-# Logs: what is secret here never reaches a line, whoever quotes it
+# What is secret here reaches no line of the log and no error that is kept, whoever quotes it
+SECRETS = (
+    SECRET_KEY,
+    OWNER_PASSWORD,
+    LLM_API_KEY,
+    EMAIL_URL,
+    *FIELD_KEY.split(","),
+    *NOTIFY_URLS,
+    str(DATABASES["default"].get("PASSWORD", "")),
+)
 LOG_FORMAT = env.one_of("LOG_FORMAT", "", "console", "json")
 LOG_LEVEL = env.one_of("LOG_LEVEL", "info", "debug", "warning", "error")
-LOGGING = logs.config(
-    form=LOG_FORMAT,
-    level=LOG_LEVEL,
-    process=PROCESS,
-    secrets=[
-        SECRET_KEY,
-        OWNER_PASSWORD,
-        LLM_API_KEY,
-        EMAIL_URL,
-        *FIELD_KEY.split(","),
-        *NOTIFY_URLS,
-        str(DATABASES["default"].get("PASSWORD", "")),
-    ],
-)
+LOGGING = logs.config(form=LOG_FORMAT, level=LOG_LEVEL, process=PROCESS, secrets=SECRETS)

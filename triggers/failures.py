@@ -1,4 +1,5 @@
-"""An error as it is kept: for people to read, and to be raised again when a replay comes past it."""
+"""An error as it is kept: for people to read, and to be raised again when a replay comes past it. What it quotes of
+passwords and keys is taken out of it first, as it is of every line of the log."""
 
 import os
 import sys
@@ -7,6 +8,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from project.lib.redaction import without_secrets
 from project.lib.text import made_storable
 from triggers.errors import StepFailed
 from triggers.results import culprit
@@ -22,9 +24,13 @@ LIBRARIES = (*(f"{PATHS[name]}{os.sep}" for name in ("stdlib", "platstdlib", "pu
 
 def describe(error: BaseException) -> dict[str, Any]:
     """`{type, message, traceback}` of an error, as pages show it and every database can store it."""
-    trace = "".join(traceback.format_exception(error))[-TRACE:]
-    message = (str(error) or (type(error).__doc__ or "").strip())[:MESSAGE]
-    return {"type": type(error).__name__, "message": made_storable(message), "traceback": made_storable(trace)}
+    trace = "".join(traceback.format_exception(error))[-2 * TRACE :]  # a secret across the cut is still seen whole
+    message = (str(error) or (type(error).__doc__ or "").strip())[: 2 * MESSAGE]
+    return {
+        "type": type(error).__name__,
+        "message": made_storable(without_secrets(message))[:MESSAGE],
+        "traceback": made_storable(without_secrets(trace))[-TRACE:],
+    }
 
 
 def place_of(error: BaseException) -> str:
@@ -49,7 +55,9 @@ def whole(error: Exception) -> dict[str, Any]:
     kept = {name: value for name, value in vars(error).items() if is_kept(value)}
     arguments = [value for value in error.args if is_kept(value)]
     more = {"class": f"{kind.__module__}:{kind.__qualname__}", "args": arguments, "facts": kept}
-    return describe(error) | (more if len(str(more)) <= MESSAGE else {"class": more["class"]})
+    said = str(more)
+    keeps = len(said) <= MESSAGE and without_secrets(said) == said
+    return describe(error) | (more if keeps else {"class": more["class"]})
 
 
 def is_kept(value: Any) -> bool:

@@ -1,10 +1,14 @@
-"""What never reaches a line of the log: secrets by their value, by their look, and by the name they stand beside.
+"""What reaches no line of the log and no error that is kept: secrets by their value, by their look, and by the name
+they stand beside.
 
 One pass over the finished text catches what a formatted message, a fact and a traceback quote alike."""
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
+
+from django.conf import settings
 
 HIDDEN = "***"
 SHORTEST = 6  # characters; a shorter value would blot out ordinary words
@@ -50,6 +54,16 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(sha(?:1|256|512)|v\d{1,3}a?)([=,])[A-Za-z0-9+/=_-]{32,}"), rf"\1\2{HIDDEN}"),
 )
 BY_NAME = re.compile(rf"(?i)^(?:{NAMES}|{HEADERS})$")
+
+
+def without_secrets(text: str) -> str:
+    """An error's words as they may be kept and shown."""
+    return redactor().text(text)
+
+
+@cache
+def redactor() -> "Redactor":
+    return Redactor(settings.SECRETS)
 
 
 class Redactor:

@@ -56,7 +56,7 @@ def test_no_token_and_no_stranger_opens_it(owner: User, with_token: Callable[...
 
 
 def test_no_verb_does_anything_without_the_mark_of_its_form(owner: User, sign_in: SignIn) -> None:
-    """Not even for an admin who has just proved who he is: another site may have made the browser send it."""
+    """AD-07: not even for an admin who has just proved who he is: another site may have made the browser send it."""
     browser = sign_in(owner)
     browser.post("/step-up", {"password": PASSWORD, "next": "/"})
     browser.handler.enforce_csrf_checks = True
