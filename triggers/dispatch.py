@@ -14,6 +14,7 @@ from triggers.errors import BuriedAlready
 from triggers.execute import reclaim
 from triggers.ingest import match_stored
 from triggers.models import DeadLetter, Pulse, Run, Slot, Wait
+from triggers.models.run import RunQuerySet
 
 RING_AGAIN = timedelta(seconds=5)  # a bell older than this is presumed lost
 BELLS = 64  # bells a round at most; a worker that hears one looks for more by itself
@@ -102,17 +103,27 @@ def free_slots() -> int:
     return Slot.objects.lost().delete()[0]
 
 
+def silent(now: datetime, before: datetime) -> RunQuerySet:
+    """Due runs whose bell is older than `before`, or was never rung."""
+    return Run.objects.due(now).filter(Q(rung_at=None) | Q(rung_at__lt=before))
+
+
+def silent_and_known(now: datetime, before: datetime) -> RunQuerySet:
+    return silent(now, before).exclude(reason="handler_missing")
+
+
+SILENT = turns.Line(silent, now=datetime, before=datetime)
+SILENT_AND_KNOWN = turns.Line(silent_and_known, now=datetime, before=datetime)
+
+
 def ring_due() -> int:
     """Ring for due runs whose bell is old or was never rung, every trigger in its turn.
 
     Runs without a handler would take the bells of those behind them; one round in ten asks whether it is back."""
     now = clock.now()
-    stale = Q(rung_at=None) | Q(rung_at__lt=now - RING_AGAIN)
-    due = Run.objects.due(now).filter(stale)
-    if Place.rounds % ASK_MISSING:
-        due = due.exclude(reason="handler_missing")
+    line = SILENT_AND_KNOWN if Place.rounds % ASK_MISSING else SILENT
     Place.rounds += 1
-    ids = turns.fair_share(due, now, BELLS)
+    ids = turns.fair_share(line, now, BELLS, before=now - RING_AGAIN)
     return bells.ring(note_rung(ids, now)) if ids else 0
 
 

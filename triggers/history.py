@@ -4,6 +4,8 @@ import contextvars
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.db.models import QuerySet
+
 from project.lib.text import is_storable
 from triggers.calls import is_left_behind
 from triggers.drift import Input, differences
@@ -25,8 +27,7 @@ class History:
     def __init__(self, run: Run, *, is_new: bool = False) -> None:
         """`is_new`: nobody has worked on it before, so there is nothing to read."""
         self.run = run
-        kept = run.steps.select_related("blob").defer("blob__text").order_by("seq")
-        self.steps = {} if is_new else {step.name: step for step in kept}
+        self.steps: dict[str, Step] = {} if is_new else {step.name: step for step in steps_of(run)}
         self.waits = {wait.step: wait for wait in run.waits.order_by("pk")} if run.fence > 1 else {}
         self.seq = max((step.seq for step in self.steps.values()), default=0)
         self.size = sum(step.size for step in self.steps.values())  # bytes of all results
@@ -119,6 +120,10 @@ class History:
             return
         names = list(self.unmet)
         raise Blocked(f"{how} where this run went on with “{names[0]}”", reason="steps_changed", orphans=names[:NAMED])
+
+
+def steps_of(run: Run) -> QuerySet[Step]:
+    return run.steps.select_related("blob").defer("blob__text").order_by("seq")
 
 
 def refuse_other(step: Step, kind: str, given: Input | None) -> None:

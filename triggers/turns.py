@@ -3,7 +3,7 @@
 A trigger with a million due runs has one head like a trigger with one. What waits long moves up, so that the last
 rank is reached too."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -41,11 +41,6 @@ class Served:
         cls.last[trigger] = cls.turns
 
 
-def heads(due: RunQuerySet) -> list[Head]:
-    """The first of `due` for every trigger, by one short look along the index for each."""
-    return whole([*firsts(due), *first_alone(due)])
-
-
 def firsts(due: RunQuerySet) -> QuerySet[Trigger, Any]:
     """`(trigger, run)` of each trigger that has room for one; no run where none is due."""
     first = due.filter(trigger=OuterRef("pk")).order_by(*ORDER).values("pk")[:1]
@@ -57,8 +52,8 @@ def first_alone(due: RunQuerySet) -> QuerySet[Run, Any]:
     return due.filter(trigger=None).order_by(*ORDER).values_list("trigger", "pk")[:1]
 
 
-def whole(found: Iterable[tuple[int | None, int | None]]) -> list[Head]:
-    ids = [run for _, run in found if run is not None]
+def whole(found: Iterable[tuple[int | None, int]]) -> list[Head]:
+    ids = [run for _, run in found]
     names = [f"run{number}" for number in range(len(ids))]
     rows = by_number(tuple(names))(**dict(zip(names, ids, strict=True))) if ids else []
     return [Head(*row) for row in rows]
@@ -71,18 +66,46 @@ def by_number(names: tuple[str, ...]) -> Select:
     return Select(lambda **ids: rows.filter(pk__in=[*ids.values()]), **dict.fromkeys(names, int))
 
 
+class Line:
+    """Due runs, by the question `due(...)`: the first for every trigger, by one short look along the index for each."""
+
+    def __init__(self, due: Callable[..., RunQuerySet], **kinds: type) -> None:
+        self.due, self.kinds = due, kinds
+        self.firsts = Select(lambda **given: firsts(due(**given)), **kinds)
+        self.first_alone = Select(lambda **given: first_alone(due(**given)), **kinds)
+        self.queues: dict[tuple[bool, int], Select] = {}
+
+    def heads(self, **given: Any) -> list[tuple[int | None, int]]:
+        """`(trigger, run)` where one is due."""
+        found = [*self.firsts(**given), *self.first_alone(**given)]
+        return [(trigger, run) for trigger, run in found if run is not None]
+
+    def queue(self, trigger: int | None, most: int, **given: Any) -> list[int]:
+        """The first runs of one trigger, or of those that have none."""
+        form = (trigger is None, most)
+        if form not in self.queues:
+            self.queues[form] = self.first_of(*form)
+        own = {} if trigger is None else {"trigger": trigger}
+        return [run for (run,) in self.queues[form](**own, **given)]
+
+    def first_of(self, alone: bool, most: int) -> Select:
+        def runs(trigger: int | None = None, **given: Any) -> QuerySet[Run, Any]:
+            return self.due(**given).filter(trigger=trigger).order_by(*ORDER).values_list("pk")[:most]
+
+        return Select(runs, **self.kinds) if alone else Select(runs, trigger=int, **self.kinds)
+
+
 def open_to_all(now: datetime) -> RunQuerySet:
     """What a worker that has nothing to do may take: those without a handler wait until one is back."""
     return Run.objects.due(now).exclude(reason="handler_missing")
 
 
-FIRSTS = Select(lambda now: firsts(open_to_all(now)), now=datetime)
-FIRST_ALONE = Select(lambda now: first_alone(open_to_all(now)), now=datetime)
+OPEN = Line(open_to_all, now=datetime)
 
 
 def next_turn(now: datetime) -> tuple[int | None, int] | None:
     """The trigger and the run whose turn it is; of one that is alone nothing needs to be read."""
-    found = [(trigger, run) for trigger, run in [*FIRSTS(now=now), *FIRST_ALONE(now=now)] if run is not None]
+    found = OPEN.heads(now=now)
     if len(found) < 2:
         return found[0] if found else None
     head = min(whole(found), key=lambda head: place(head, now), default=None)
@@ -102,11 +125,9 @@ def rank(head: Head, now: datetime) -> int:
     return max(0, head.priority - max(0, (now - head.due_at) // AGING))
 
 
-def fair_share(due: RunQuerySet, now: datetime, most: int) -> list[int]:
-    """At most `most` of `due`, as many of each trigger as of the others while they last."""
-    order = in_order(heads(due), now)[:most]
+def fair_share(line: Line, now: datetime, most: int, **given: Any) -> list[int]:
+    """At most `most` of `line`, as many of each trigger as of the others while they last."""
+    order = in_order(whole(line.heads(now=now, **given)), now)[:most]
     each = max(1, most // max(1, len(order)))
-    queues = [
-        list(due.filter(trigger=head.trigger).order_by(*ORDER).values_list("pk", flat=True)[:each]) for head in order
-    ]
+    queues = [line.queue(head.trigger, each, now=now, **given) for head in order]
     return [queue[place] for place in range(each) for queue in queues if place < len(queue)][:most]

@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import chain, zip_longest
 from typing import Any, Generic, TypeVar
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, connection, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
+from django.db.backends.sqlite3.base import FORMAT_QMARK_REGEX, SQLiteCursorWrapper
 from django.db.models import sql
 from django.db.models.query import get_related_populators
 
@@ -62,14 +64,27 @@ def literal(value: Any) -> str:
     return psycopg.sql.Literal(value).as_string(connection.connection).replace("%", "%%")
 
 
+@lru_cache(maxsize=512)
+def in_form_of_sqlite(text: str) -> str:
+    return FORMAT_QMARK_REGEX.sub("?", text).replace("%%", "%")
+
+
+class SQLiteCursor(SQLiteCursorWrapper):
+    """Django's own, which turns a text into SQLite's form once and not at every call."""
+
+    def convert_query(self, query: str, *, param_names: Any = None) -> str:
+        return in_form_of_sqlite(query)
+
+
 def cursor() -> AbstractContextManager[Any]:
-    """One whose parameters the server binds: the driver's own of Django writes them into the text."""
-    if connection.vendor != "postgresql":
-        return connection.cursor()
-    connection.close_if_health_check_failed()  # as before each statement of Django's own
-    connection.ensure_connection()
-    own: Any = psycopg.Cursor(connection.connection)
-    return connection.make_cursor(own)
+    """One that does nothing twice, and whose parameters the server binds: Django's own writes them into the text."""
+    held: Any = connections[DEFAULT_DB_ALIAS]
+    held.close_if_health_check_failed()  # as before each statement of Django's own
+    held.ensure_connection()
+    if held.vendor == "postgresql":
+        return held.make_cursor(psycopg.Cursor(held.connection))  # type: ignore[no-any-return]
+    with held.wrap_database_errors:
+        return held._prepare_cursor(held.connection.cursor(factory=SQLiteCursor))  # type: ignore[no-any-return]
 
 
 def like(stand_in: Any, value: Any) -> Any:
