@@ -1,21 +1,17 @@
-"""Every page and form, every verb, every role, tokens and the admin too: who is let in. The tables are the promise."""
+"""Every page and form, every verb, every role, tokens too: who is let in. The tables are the promise."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.test import Client
-from django.urls import reverse
 
-from project import urls
 from project.people import roles
 from project.people.models import SCOPES, User
 from tests.conftest import PASSWORD, person
 from tests.contract.world import World
 from tests.house.test_pages import ALL, FOR_EVERYBODY, OPEN
 
-assert urls.urlpatterns  # the admin is furnished when the addresses are read
 SignIn = Callable[[User], Client]
 ABLE = {role: {ability for ability, held in roles.ABILITIES.items() if role in held} for role in roles.ROLES}
 
@@ -110,30 +106,6 @@ def test_a_token_opens_no_page_whatever_it_may(world: World, owner: User, with_t
             for answer in (client.get(filled(path, world)), client.post(filled(path, world))):
                 closed = answer.status_code in (401, 403, 405) or answer["location"].startswith("/sign-in")
                 assert closed or name in OPEN, (name, answer.status_code)
-
-
-def in_the_admin(*, rows: bool = True) -> Iterator[str]:
-    """Every address of the admin, those of rows that are not there among them."""
-    yield reverse("admin:index")
-    for model in admin.site._registry:
-        name = f"{model._meta.app_label}_{model._meta.model_name}"
-        yield reverse(f"admin:{name}_changelist")
-        if rows:
-            yield reverse(f"admin:{name}_add")
-            yield from (reverse(f"admin:{name}_{page}", args=[1]) for page in ("change", "delete", "history"))
-
-
-def test_the_admin_is_for_admins(db: None, sign_in: SignIn) -> None:
-    client = sign_in(person("all-but-admin", *(role for role in roles.ROLES if role != roles.ADMIN)))
-    for path in in_the_admin():
-        assert [client.get(path).status_code, client.post(path).status_code] == [403, 403], path
-
-
-def test_no_token_and_no_stranger_opens_the_admin(owner: User, with_token: Callable[..., Client]) -> None:
-    for client in (with_token(owner, *SCOPES), Client()):
-        for path in in_the_admin():
-            for answer in (client.get(path), client.post(path)):
-                assert answer["location"].startswith("/sign-in"), path
 
 
 def test_who_has_no_role_sees_his_own_account_and_nothing_else(world: World, eve: User, sign_in: SignIn) -> None:

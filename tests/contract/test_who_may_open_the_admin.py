@@ -18,7 +18,6 @@ from tests.dump import differences, everything
 pytestmark = pytest.mark.django_db
 SignIn = Callable[[User], Client]
 ADMIN = [addresses.filled(route) for route in addresses.ADMIN]
-SIGN_OUT = "/admin/logout/"
 ELSEWHERE = {
     "/admin/login/": "/sign-in",
     "/admin/password_change/": "/password",
@@ -69,7 +68,7 @@ def test_what_may_be_changed_there_is_changed_by_nobody_before_a_fresh_sign_in(o
     form = {"username": "eve", "name": "eve", "post": "yes", "action": "delete_selected", "_selected_action": owner.pk}
     before = everything()
     for path in EACH:
-        if path != SIGN_OUT:
+        if path.endswith(("/add/", "/change/", "/delete/", "/password/", "/user/", "/apitoken/")):
             browser.post(path.replace("/1/", f"/{owner.pk}/"), form)
     assert differences(before, everything()) == {}
 
