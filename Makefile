@@ -8,14 +8,15 @@ AGAIN  ?=
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up ring test lint bench chaos clean requirements setup setup-dev
+.PHONY: help up ring test lint bench chaos races clean requirements setup setup-dev
 
 help:
 	@echo 'make up                       set up and start the desk'
 	@echo 'make ring NAME=github-issue   send a signed sample delivery (AGAIN=1 repeats the last byte for byte)'
 	@echo 'make test                     everything that must hold before a change is merged'
 	@echo 'make lint                     ruff, mypy, import-linter'
-	@echo 'make bench / make chaos       figures as JSON lines / the fault loops, long nights and 2,000 races of each kind'
+	@echo 'make bench                    figures as JSON lines'
+	@echo 'make chaos / make races       an hour of kills and losses / 2,000 races of each kind and long walks of the model'
 	@echo 'make requirements             compile requirements*.txt from pyproject.toml'
 	@echo 'make clean                    remove what set-up made (never your data in var/)'
 
@@ -46,6 +47,8 @@ bench: setup-dev
 
 chaos: setup-dev
 	@NIGHTDESK_CHAOS_ROUNDS=10 NIGHTDESK_CHAOS_SECONDS=1200 $(BIN)/python -m pytest tests/chaos -v --timeout 3600 $(ARGS)
+
+races: setup-dev
 	@NIGHTDESK_EXAMPLES=300 NIGHTDESK_STEPS=60 $(BIN)/python -m pytest tests/model -v --timeout 3600 $(ARGS)
 	@NIGHTDESK_RACES=2000 $(BIN)/python -m tests.postgres -m pytest tests/races -v --timeout 3600 $(ARGS)
 

@@ -2,7 +2,7 @@
 step (no grant, no effect; what was shown is what runs; one decision; silence never approves; authority at the click;
 stop beats go; nothing unrecorded).
 
-NIGHTDESK_EXAMPLES and NIGHTDESK_STEPS make it long; `make chaos` does."""
+NIGHTDESK_EXAMPLES and NIGHTDESK_STEPS make it long; `make races` does."""
 
 from contextlib import ExitStack, suppress
 from datetime import timedelta

@@ -1,6 +1,6 @@
 """Run, wait, action, two workers, a desk and a tick, in any order a night may bring: I1 to I9 hold after every step.
 
-NIGHTDESK_EXAMPLES and NIGHTDESK_STEPS make it long; `make chaos` does."""
+NIGHTDESK_EXAMPLES and NIGHTDESK_STEPS make it long; `make races` does."""
 
 from contextlib import ExitStack, suppress
 

@@ -6,7 +6,7 @@
 7. Stop beats go: what was rejected, cancelled, taken back, expired or switched off before a start never starts, and
    what has ended stays ended.
 
-NIGHTDESK_EXAMPLES and NIGHTDESK_STEPS make it long; `make chaos` does."""
+NIGHTDESK_EXAMPLES and NIGHTDESK_STEPS make it long; `make races` does."""
 
 import json
 from contextlib import ExitStack, suppress

@@ -1,6 +1,6 @@
 """Eight races of the desk, on PostgreSQL with two real connections and a barrier: one wins, the other is told so.
 
-The suite runs sixty of each, `make chaos` two thousand."""
+The suite runs sixty of each, `make races` two thousand."""
 
 import json
 from collections.abc import Iterator

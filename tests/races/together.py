@@ -9,7 +9,7 @@ from django.db import connection
 
 OURS = ("approvals.", "project.", "triggers.")  # a refusal is an answer of a deed; any other error is a fault
 PATIENCE = 50  # seconds for a lock, ten times what a desk gives it: a bound on liveness
-RACES = int(os.environ.get("NIGHTDESK_RACES", "0"))  # of each kind; `make chaos` asks for two thousand
+RACES = int(os.environ.get("NIGHTDESK_RACES", "0"))  # of each kind; `make races` asks for two thousand
 
 
 def rounds(few: int) -> int:
