@@ -104,7 +104,7 @@ def expire_batch(now: datetime) -> int:
     """End the waits of the runs that were due first at `now`, and put these back into the queue."""
     due = Run.objects.select_for_update(skip_locked=True, no_key=True).filter(status="waiting", wake_at__lte=now)
     with transaction.atomic():
-        run_ids = list(due.order_by("wake_at", "pk").values_list("pk", flat=True)[:EXPIRED])
+        run_ids = list(due.order_by("wake_at").values_list("pk", flat=True)[:EXPIRED])
         if not run_ids:
             return 0
         now = clock.now()

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from project.lib import clock
@@ -17,7 +18,7 @@ from tests.database import empty_the_database
 from tests.handlers import registered
 from tests.nodding import carry_out
 from tests.plans import rows
-from tests.plans.plans import check
+from tests.plans.plans import check, plans_of
 from triggers import dispatch, retention, waking
 from triggers.envelope import Arrival
 from triggers.execute import execute
@@ -77,6 +78,15 @@ def test_lost_workers_are_noticed() -> None:
 
 def test_those_whose_time_has_come_wake() -> None:
     check(lambda: waking.expire_batch(clock.now()), "runs_to_wake")
+
+
+def test_a_crowd_that_is_due_at_one_moment_is_not_sorted_anew_for_each_batch() -> None:
+    """Among equals the index has no order: whoever asks for one has PostgreSQL sort all of them, a million too."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_sort = off; SET LOCAL enable_incremental_sort = off")  # unless it must
+    plans = plans_of(lambda: waking.expire_batch(clock.now()))
+    assert [plan.sql for plan in plans if "Sort" in plan.text or "TEMP B-TREE" in plan.text] == []
 
 
 def test_an_event_finds_who_waits_for_it() -> None:
