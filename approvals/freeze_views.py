@@ -1,4 +1,5 @@
-"""The freeze calendar on its page: what is on, what is to come, what was; an admin adds to it and lifts."""
+"""The freeze calendar on its page: what is on, what is to come, what was; an admin adds to it and lifts. Above it
+stands the switch, for what must stop at once."""
 
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from approvals import freezing
 from approvals.kinds import KINDS
 from approvals.models import Action, Freeze
+from approvals.switch_views import SwitchForm
 from approvals.tiers import Tier
 from project.lib import clock
 from project.lib.problem import Problem
@@ -20,6 +22,7 @@ from project.people import doors
 from project.people.doors import needs, who
 from project.people.roles import can
 from triggers.forms.fields import DeskForm, LinesField
+from triggers.models import Switch
 
 PAST = 20  # freezes that are over and still shown
 
@@ -80,6 +83,8 @@ def page(request: HttpRequest, form: FreezeForm, *, status: int = 200) -> HttpRe
         "coming": [row for row in ahead if not row.is_on(now)],
         "past": rows.exclude(pk__in=[row.pk for row in ahead]).order_by("-ends_at")[:PAST],
         "waiting": Action.objects.filter(status="approved", frozen_until__gt=now).count(),
+        "stopped": Switch.objects.off().select_related("by").order_by("scope", "name"),
+        "switch": SwitchForm(),
         "may_edit": can(request.user, "configure"),
         "fresh": doors.is_fresh(request),
         "kinds": sorted(KINDS),

@@ -42,7 +42,7 @@ SEND = {
     **dict.fromkeys(("breaker-close", "dead-letter-dismiss", "dead-letter-edit", "dead-letter-redrive"), "operate"),
     **dict.fromkeys(("event-pin", "event-unpin", "event-run-again", "outcome", "refusal-admit"), "operate"),
     **dict.fromkeys(("run-again", "run-cancel", "run-unblock", "send-test", "source-ring", "source-test"), "operate"),
-    "source-backfill": "operate",
+    **dict.fromkeys(("source-backfill", "switch", "switch-resume"), "operate"),
     "source-try": "configure",
     **dict.fromkeys(("connection-archive", "connection-edit", "connection-new", "freeze-lift", "freezes"), "configure"),
     **dict.fromkeys(("policy-archive", "policy-change", "policy-edit", "policy-new", "team", "teams"), "configure"),

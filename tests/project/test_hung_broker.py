@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from approvals.act import act
+from approvals.models import Action
 from project import health, trouble
 from project.celery import Desk, app
 from project.lib.clock import now
@@ -15,6 +17,8 @@ from project.people import roles
 from project.people.models import User
 from tests import builders
 from tests.conftest import person
+from tests.handlers import work
+from tests.nodding import carry_out, handling, say, serving
 from triggers.bells import Belfry, send
 from triggers.models import Event, Pulse, Run
 
@@ -91,3 +95,18 @@ def test_the_checks_wait_for_it_once(mute: Mute, sign_in: Callable[[User], Clien
     assert "The broker does not answer" in page
     assert "Timeout reading from socket" in page
     assert mute.calls() == 2  # the banner's question and the page's own
+
+
+def test_the_switch_is_thrown_and_what_is_approved_does_not_begin(
+    ann: User, ben: User, connection: object, sign_in: Callable[[User], Client], django_capture_on_commit_callbacks: Any
+) -> None:
+    with serving() as shop, handling(lambda run: act(run, "order", kind="shop.order")):
+        builders.run("story")
+        work()
+        began = time.monotonic()
+        with django_capture_on_commit_callbacks(execute=True):
+            say(Action.objects.get(), ben)
+            assert sign_in(ann).post("/switch", {"what": "kind shop.order"})["location"] == "/freezes"
+        assert time.monotonic() - began < LONG
+        carry_out()
+        assert (Action.objects.get().status, shop.sent) == ("approved", [])

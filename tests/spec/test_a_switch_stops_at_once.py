@@ -1,0 +1,67 @@
+"""The switch in the browser: an operator stops everything, or one kind or handler, at once, and lets it go on."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.test import Client
+
+from approvals.act import act
+from approvals.models import Action, Connection
+from project.people.models import User
+from tests import builders
+from tests.approvals.test_pages import text_of
+from tests.handlers import work
+from tests.nodding import Shop, handling, say, serving, settle
+from triggers.models import Audit, Switch
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def shop(connection: Connection) -> Iterator[Shop]:
+    with serving() as shop, handling(lambda run: act(run, "order", kind="shop.order")):
+        yield shop
+
+
+@pytest.fixture
+def approved(shop: Shop, ben: User) -> Action:
+    builders.run("story")
+    work()
+    say(Action.objects.get(), ben)
+    return Action.objects.get()
+
+
+@pytest.mark.parametrize("what", ["all", "kind shop.order", "handler story"])
+def test_what_is_approved_does_not_begin_until_it_goes_on(
+    what: str, approved: Action, shop: Shop, ann: User, sign_in: Callable[[User], Client]
+) -> None:
+    operator = sign_in(ann)
+    told = operator.post("/switch", {"what": what, "reason": "wrong prices"}, follow=True)
+    assert f"{what} stopped by ann" in text_of(told)
+    assert "wrong prices" in text_of(told)
+    settle()
+    assert shop.sent == []
+    assert Audit.objects.filter(verb="pause", by=ann).count() == 1
+    operator.post(f"/switch/{Switch.objects.get().pk}/resume")
+    settle()
+    assert len(shop.sent) == 1
+    assert "Nothing is stopped" in text_of(operator.get("/freezes"))
+
+
+def test_a_name_that_is_none_stops_nothing_and_says_so(
+    shop: Shop, ann: User, sign_in: Callable[[User], Client]
+) -> None:
+    told = sign_in(ann).post("/switch", {"what": "kind shop.oder"}, follow=True)
+    assert "Nothing was stopped" in text_of(told)
+    assert not Switch.objects.exists()
+
+
+def test_every_page_leads_to_where_everything_goes_on_again(ann: User, sign_in: Callable[[User], Client]) -> None:
+    operator = sign_in(ann)
+    operator.post("/switch", {"what": "all"})
+    assert 'href="/freezes">Let it go on' in operator.get("/approvals").content.decode()
+
+
+def test_who_may_not_operate_reads_it_and_stops_nothing(ben: User, sign_in: Callable[[User], Client]) -> None:
+    assert "Operators stop things" in text_of(sign_in(ben).get("/freezes"))
+    assert sign_in(ben).post("/switch", {"what": "all"}).status_code == 403
