@@ -7,6 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
+from project.lib import clock
 from project.lib.pages import Page, listing
 from project.people.auth import Caller, caller
 from triggers import configure, fire, pausing, refusals, routing, trying, upkeep
@@ -17,6 +18,7 @@ from triggers.listeners.tryout import try_out
 from triggers.models import Event, Source, Trigger
 from triggers.sources import fitting
 from triggers.sources.places import headers_in
+from triggers.sources.schedule import preview
 
 router = Router()
 
@@ -32,6 +34,13 @@ def fit_request(request: HttpRequest, body: schemas.RequestIn) -> Any:
     """Which provider, or which description, fits one real request and its secret; nothing is kept."""
     may_configure(request)
     return {"fits": fitting.fitting(headers_of(body), raw_of(body), body.secret, body.url)}
+
+
+@router.post("/sources/preview", response=schemas.PreviewOut, tags=["sources"])
+def preview_schedule(request: HttpRequest, body: schemas.PreviewIn) -> Any:
+    """When a schedule would ring, by the code that rings it; nothing is saved."""
+    caller(request).need("view")
+    return preview(body.config, body.count, body.after or clock.now())
 
 
 @router.get("/sources/{slug:slug}", response=schemas.SourceOut, tags=["sources"])

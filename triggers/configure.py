@@ -39,7 +39,7 @@ CHECKED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {  # the con
     "database": checked_table,
 }
 NAME_THEIR_TYPES = ("cloudevents", "redis_stream", "kafka")  # what comes may be CloudEvents, with types of their own
-FITTED = "fit"  # POST /sources/fit: a source of that name could not be asked for
+OF_THE_API = ("fit", "preview")  # POST /sources/fit: a source of that name could not be asked for
 OWN_ADDRESSES = ("new",)  # the address of the empty form: a row of that name would hide its own page
 PUBLISHED = "published"  # the source of what actions publish: events from elsewhere do not come under its name
 WEEK = 7 * 86400  # seconds a repeat is known where nobody said how long
@@ -64,8 +64,8 @@ def unsaved_source(slug: str, **fields: Any) -> Source:
             f"`{PUBLISHED}` is kept for events that actions publish, a source of kind `cloudevents`; choose another."
         )
         raise NotValid(words, field="slug")
-    if slug == FITTED:
-        raise NotValid(f"`{FITTED}` is an address of the API; choose another.", field="slug")
+    if slug in OF_THE_API:
+        raise NotValid(f"`{slug}` is an address of the API; choose another.", field="slug")
     fields = checked_source(fields, slug=slug)
     secrets = fields.pop("secrets", None)
     return Source(slug=slug, sealed_secrets=crypto.seal(secrets), **fields)

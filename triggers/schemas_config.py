@@ -1,6 +1,7 @@
 """What the API takes and shows of sources, their refusals, triggers and the switch."""
 
 import base64
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from ninja import Schema
@@ -74,6 +75,33 @@ class FitOut(Schema):
 
 class FitsOut(Schema):
     fits: list[FitOut]
+
+
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)  # of what is previewed
+
+
+class PreviewIn(Strict):
+    """A schedule as it would be saved; its next `count` slots after `after`, else after now."""
+
+    config: dict[str, Any]
+    count: int = Field(5, ge=1, le=100)
+    after: Annotated[Instant, Field(ge=EARLIEST, le=LATEST)] | None = None
+
+
+class SlotOut(Schema):
+    """A slot: when, the same on the schedule's clock, and what a clock change does to it."""
+
+    at: Moment
+    local: str
+    note: str = ""
+
+
+class PreviewOut(Schema):
+    """A schedule in words, what is odd about it, and when it rings."""
+
+    words: str
+    warnings: list[str]
+    fires: list[SlotOut]
 
 
 class SourceFilters(Filters):

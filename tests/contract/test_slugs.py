@@ -25,6 +25,6 @@ def test_no_row_takes_the_address_of_its_empty_form(
 ) -> None:
     client = sign_in(owner)
     client.post(reverse("step-up"), {"password": PASSWORD, "next": "/"})
-    for slug in ("new", "fit") if path == "/sources" else ("new",):
+    for slug in ("new", "fit", "preview") if path == "/sources" else ("new",):
         refused = client.post(f"{API}{path}", {"slug": slug, **body}, content_type="application/json")
         assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (422, "not_valid", "slug")

@@ -66,6 +66,7 @@ OPERATIONS = [
     Operation("POST", "/bulk/{id}/cancel", "operate"),
     Operation("GET", "/sources", "view"),
     Operation("POST", "/sources", "configure", SOURCE),
+    Operation("POST", "/sources/preview", "view", {"config": {"cron": "0 8 * * *"}}),
     Operation("POST", "/sources/fit", "configure", {"headers": {}, "secret": "the secret word"}),
     Operation("GET", "/sources/{slug}", "view"),
     Operation("PATCH", "/sources/{slug}", "configure", {"version": 1, "enabled": False}),

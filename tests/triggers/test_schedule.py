@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from project.people.models import User
+from tests.contract.world import API
 from triggers.errors import NotValid
+from triggers.models import Source
 from triggers.sources.schedule import CATCH_UP_CAP, COUNTED, Schedule, iso, parse_schedule, preview, words, zones
 
 DATA = Path(__file__).parent.parent / "data" / "cron"
@@ -113,6 +116,27 @@ def test_the_preview_says_what_the_clock_change_does() -> None:
     assert "note" not in spring[1]
     autumn = preview(config, 1, at("2026-10-24T12:00Z"))["fires"]
     assert autumn[0]["note"] == "this hour comes twice"
+
+
+@pytest.mark.django_db
+def test_the_api_says_when_a_schedule_would_ring(ann: User, with_token: Any) -> None:
+    asked = {"config": {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, "count": 2, "after": "2026-03-28T12:00:00Z"}
+
+    def ask(**more: Any) -> tuple[int, Any]:
+        answer = with_token(ann, "read").post(f"{API}/sources/preview", asked | more, content_type="application/json")
+        return answer.status_code, answer.json()
+
+    status, told = ask()
+    assert (status, told["words"]) == (200, "At 02:30 (Europe/Berlin)")
+    assert [(fire["local"], fire["note"]) for fire in told["fires"]] == [
+        ("Sun 2026-03-29 03:00:00 CEST", "moved by DST"),
+        ("Mon 2026-03-30 02:30:00 CEST", ""),
+    ]
+    assert ask(config={"every": 60}, count=1)[1]["fires"][0]["at"].startswith("2026-03-28T12:01:00")
+    for more, field in (({"config": {"cron": "99 * * * *"}}, "cron"), ({"after": "9999-12-31T23:59:59Z"}, "after")):
+        status, refused = ask(**more)
+        assert (status, refused.get("field")) == (422, field)
+    assert not Source.objects.exists()
 
 
 def test_a_schedule_reads_as_a_sentence() -> None:
