@@ -228,6 +228,21 @@ def test_what_may_not_be_read_is_refused_when_it_is_saved(shop, tmp_path, config
     assert (refused.value.facts["field"], said in refused.value.detail) == (field, True)
 
 
+def test_an_infinite_cursor_holds_no_other_row_back_and_rings_once(shop, tmp_path, later):
+    shop.execute("CREATE TABLE odd (id INTEGER PRIMARY KEY, name TEXT, at REAL)")
+    shop.execute("INSERT INTO odd VALUES (1, 'from before', 5), (2, 'for ever', 9e999)")
+    one = listener(sqlite_table(tmp_path, table="odd", cursor="at", overlap=0))
+    turns(one)
+    shop.execute("INSERT INTO odd VALUES (3, 'after', 6)")
+    turns(one, 2)
+    assert names() == ["for ever", "after"]
+    assert one.counted == {"behind": 0, "position": "6.0"}
+    for _ in range(4):  # for longer than a repeat is known
+        later(days=3)
+        turns(one)
+    assert (names(), one.failures) == (["for ever", "after"], 0)
+
+
 @pytest.fixture
 def far_postgres(postgres_server, settings):
     """A PostgreSQL of somebody else, and its address for a source."""
@@ -276,6 +291,19 @@ def test_a_value_of_no_calendar_is_read_as_its_text(far_postgres):
         "infinity",
     )
     assert one.failures == 0
+    one.let_go()
+
+
+def test_a_cursor_that_is_no_number_ends_no_listener(far_postgres):
+    far, url = far_postgres
+    far.execute("CREATE TABLE sales.counts (id int, n numeric)")
+    far.execute("INSERT INTO sales.counts VALUES (1, 7), (2, 'NaN')")
+    one = listener(listened("database", "sales", url=url, tls="prefer", table="sales.counts", cursor="n", overlap=0))
+    turns(one)
+    far.execute("INSERT INTO sales.counts VALUES (3, 8)")
+    turns(one, 2)
+    assert [event.subject for event in events("sales")] == ["2", "3"]
+    assert (one.failures, one.counted["position"]) == (0, "8")
     one.let_go()
 
 

@@ -4,10 +4,11 @@ The place that was read moves after the events are stored. Rows of the window be
 was told of them is known by the row's key and content, and is not told twice."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from project.lib import clock
 from triggers.envelope import Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.ingest import ingest
@@ -16,7 +17,7 @@ from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Position, Seen, Source, Watch
 from triggers.reading import Reading, read_json
 from triggers.sources import entries
-from triggers.sources.cursors import back, is_after, kept, max_of, moment_of, plain, restored
+from triggers.sources.cursors import back, is_after, is_placed, kept, max_of, moment_of, plain, restored
 from triggers.sources.database import digest, parse_table
 from triggers.unreadable import bury
 
@@ -35,14 +36,10 @@ class TableListener(Listener):
         self.table = parse_table(source.config)
         self.rest = self.table.every
         self.link: Link | None = None
-        self.counted: dict[str, Any] = {}
 
     @property
     def mode(self) -> str:
         return self.table.mode if self.link else ""
-
-    def figures(self) -> dict[str, Any]:
-        return {"facts": self.counted}
 
     def let_go(self) -> None:
         if self.link is not None:
@@ -70,9 +67,9 @@ class TableListener(Listener):
             rows = link.page(where, values, BATCH)
             self.tell([row for row in rows if row[self.table.cursor] is not None])
             if rows:
-                last = rows[-1]
-                waiting -= sum(is_after(row[self.table.cursor], high) for row in rows)
-                high = max_of(high, last[self.table.cursor])
+                last, cursors = rows[-1], [row[self.table.cursor] for row in rows]
+                waiting -= sum(not is_placed(one) or is_after(one, high) for one in cursors)
+                high = max_of(high, next(filter(is_placed, reversed(cursors)), None))
                 Position.move(self.source, self.table.table, **{**place, "high": kept(high)})
                 where, values = link.after(), [last[name] for name in (self.table.cursor, *self.table.key)]
             self.counted = {"behind": max(0, waiting), "position": str(high) if high is not None else None}
@@ -109,10 +106,17 @@ class TableListener(Listener):
         """Make events of the rows that were not told as they stand."""
         places = {self.place_of(row): row for row in rows}
         keys = {key_of("at", place): place for place in places}
-        known = Seen.objects.filter(source_id=self.source.pk, key__in=keys).values_list("key", flat=True)
-        for key in known:
-            places.pop(keys[key], None)
+        known = Seen.objects.filter(source_id=self.source.pk, key__in=keys)
+        told = {keys[key]: places.pop(keys[key]) for key in known.values_list("key", flat=True)}
+        if odd := [place for place, row in told.items() if not is_placed(row[self.table.cursor])]:
+            self.remember(key_of("at", place) for place in odd)
         self.take_in(places)
+
+    def remember(self, keys: Iterable[str]) -> None:
+        """No cursor ever passes `infinity` or NaN: such a row is read at each look, and stays known for as long."""
+        now, window = clock.now(), timedelta(seconds=self.source.dedupe_window)
+        old = Seen.objects.filter(source_id=self.source.pk, key__in=list(keys), until__lt=now + window / 2)
+        old.update(until=now + window)
 
     # As an outbox
 

@@ -13,11 +13,13 @@ from psycopg.types import json as jsons
 
 from triggers.listeners.thread import Trouble
 from triggers.models import Source
+from triggers.sources.cursors import is_placed
 from triggers.sources.database import PORTS, TableSource, column, open_file, quoted
 from triggers.sources.farside import addresses
 
 CONNECT = 5  # seconds
 STATEMENT = 30_000  # milliseconds
+MOST_ODD = 1000  # rows without a place in the order that a first look passes over
 TLS = {"require": "require", "verify": "verify-full", "prefer": "prefer"}
 FAULTS: tuple[type[Exception], ...] = (psycopg.Error, sqlite3.Error)
 
@@ -54,9 +56,15 @@ class Link:
             raise Trouble(f"{self.table.table} has no column {missing[0]}; it has {', '.join(there)}")
 
     def newest(self) -> Any:
+        """The greatest cursor that has a place. Raises Trouble when too many rows before it have none."""
         by = column(self.table.cursor)
-        [row] = self.rows(f"SELECT max({by}) AS newest FROM {self.name}")
-        return row["newest"]
+        where = f"FROM {self.name} WHERE {by} IS NOT NULL ORDER BY {by} DESC LIMIT {MOST_ODD}"
+        rows = self.rows(f"SELECT {by} AS newest {where}")
+        if (found := next((row["newest"] for row in rows if is_placed(row["newest"])), None)) is not None:
+            return found
+        if len(rows) == MOST_ODD:
+            raise Trouble(f"{self.table.cursor} is infinity or NaN in {MOST_ODD} rows and more; no cursor passes those")
+        return None
 
     def behind(self, after: Any, most: int) -> int:
         """How many rows lie after the cursor, counted up to `most`."""

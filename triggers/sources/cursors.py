@@ -3,6 +3,7 @@
 import base64
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from project.lib.text import made_storable
@@ -60,11 +61,18 @@ def restored(told: dict[str, str] | None) -> Any:
     return text
 
 
+def is_placed(value: Any) -> bool:
+    """Whether a cursor has a place that others can lie behind: NULL, NaN and the infinities have none."""
+    if isinstance(value, str):
+        return value.lower().lstrip("+-") not in ("infinity", "inf", "nan")
+    return value is not None and (not isinstance(value, float | Decimal) or isfinite(value))
+
+
 def is_after(value: Any, other: Any) -> bool:
-    """Whether it lies behind; what cannot be compared, such as `infinity` with a time, moves no cursor."""
+    """Whether it lies behind; what cannot be compared moves no cursor."""
     try:
         return other is None or bool(value > other)
-    except TypeError:
+    except (TypeError, ArithmeticError):  # Decimal compares no NaN
         return False
 
 
