@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from tests import builders
 from tests.triggers.test_forms import typed
-from triggers import registry
+from triggers import configure, registry
 from triggers.forms.config import ConfigForm
 from triggers.models import Audit, Run, Source, Trigger
 
@@ -272,3 +272,22 @@ def test_the_newest_runs_of_each_handler_are_shown_by_outcome(admin):
     newest = [run.pk for run in Run.objects.filter(handler="greet").order_by("-pk")[:5]]
     assert [run.pk for run in lines["greet"].runs] == newest
     assert len(lines["triage-issue"].runs) == 5
+
+
+def test_an_older_version_is_put_into_the_form_and_saved_as_a_new_one(admin, owner):
+    builders.source("github")
+    row = builders.trigger(slug="triage", filter="event.data.a == 1", priority=3, enabled=False)
+    row = configure.change_trigger(row, by=owner, version=1, filter="event.data.a == 2", priority=4)
+    row.enable(by=owner)
+    page = admin.get(reverse("trigger-edit", args=["triage"]))
+    assert 'href="?restore=1"' in page.content.decode()
+    assert 'href="?restore=3"' not in page.content.decode(), "it is that"
+    form = admin.get(reverse("trigger-edit", args=["triage"]), {"restore": "1"}).context["form"]
+    shown = {field.html_name: field.value() for field in form if field.value() is not None}
+    assert (shown["filter"], shown["priority"], shown["version"]) == ("event.data.a == 1", 3, row.version)
+    saved = {name: "" if value is False else value for name, value in shown.items()}
+    admin.post(reverse("trigger-edit", args=["triage"]), saved)
+    row.refresh_from_db()
+    assert (row.filter, row.priority, row.enabled, row.version) == ("event.data.a == 1", 3, True, 4)
+    for odd in ("99", "x", "-1"):
+        assert "An older version" not in admin.get(f"/triggers/triage?restore={odd}").content.decode()

@@ -1,6 +1,7 @@
 """The bench beside a trigger's form: what it would do with past events, with the next ones, with made-up ones."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,17 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dic
     """What of a trigger differs: `{name, before, after}`."""
     names = [name for name in after if before.get(name) != after[name]]
     return [{"name": name.replace("_", " "), "before": before.get(name), "after": after[name]} for name in names]
+
+
+def as_of(row: Trigger, version: int) -> Trigger | None:
+    """The trigger as it was in that version, not to be saved; None for a version that is not kept."""
+    found = row.versions.filter(version=version).first()
+    if found is None:
+        return None
+    before = copy(row)
+    for name, value in found.facts.items():
+        setattr(before, name, value)
+    return before
 
 
 def versions_of(row: Trigger) -> list[dict[str, Any]]:

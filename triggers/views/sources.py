@@ -64,9 +64,8 @@ def source_new(request: HttpRequest) -> HttpResponse:
     if kind not in KINDS:
         return render(request, "triggers/source_kinds.html", {"kinds": KINDS})
     form = form_for(kind)(request.POST or None, kind=kind)
-    form.initial |= {
-        name: text for name, text in request.GET.items() if name in form.fields
-    }  # as found by `source-fit`
+    found = {name: text for name, text in request.GET.items() if name in form.fields}  # by `source-fit`
+    form.initial = {**form.initial, **found}
     if request.method == "POST" and "try" not in request.POST and form.is_valid():
         try:
             slug = form.cleaned_data["slug"]

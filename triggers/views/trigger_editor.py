@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
 from project.lib.problem import Problem
-from project.lib.text import made_storable
+from project.lib.text import made_storable, number
 from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import configure, overflow, picking, registry, trying
@@ -22,7 +22,7 @@ from triggers.limits import read_limits
 from triggers.models import Breaker, Event, Run, Source, Trigger
 from triggers.models.trigger import TOLD
 from triggers.sources.schedule import zones
-from triggers.views.bench import Bench, differences, versions_of
+from triggers.views.bench import Bench, as_of, differences, versions_of
 from triggers.views.sources import plan_of
 from triggers.views.triggers import state_of
 
@@ -58,9 +58,12 @@ def trigger_new(request: HttpRequest) -> HttpResponse:
 def trigger_edit(request: HttpRequest, slug: str) -> HttpResponseBase:
     """One trigger: everybody reads it, an admin changes it."""
     row = get_object_or_404(Trigger.objects.select_related("owner", "changed_by"), slug=slug)
-    if request.method != "POST":
-        return page(request, Editor(trigger=row))
-    return save_trigger(request, row)
+    if request.method == "POST":
+        return save_trigger(request, row)
+    before = as_of(row, number(request.GET.get("restore", "")))
+    editor = Editor(trigger=before or row)
+    editor.trigger = row  # what is in the form may be older
+    return page(request, editor, restored=before is not None)
 
 
 @needs("configure")
@@ -137,6 +140,7 @@ def page(
     stale: Stale | None = None,
     bench: Bench | None = None,
     changes: list[dict[str, Any]] | None = None,
+    restored: bool = False,
 ) -> HttpResponse:
     row, chosen = editor.trigger, editor.form.chosen_source
     context: dict[str, Any] = {
@@ -149,6 +153,7 @@ def page(
         "bench": bench,
         "samples": sorted(trying.samples()),
         "changes": changes,
+        "restored": restored,
         "types": known_types(chosen),
         "chosen_is_clock": row is None and is_clock(chosen),
         "chosen": registry.HANDLERS.get(editor.form.chosen_handler),
