@@ -187,11 +187,17 @@ def discord(shown: str, moment: float) -> Request:
 @cache
 def rsa_pair() -> tuple[rsa.RSAPrivateKey, bytes]:
     """A key and the PEM of its certificate."""
-    key, now = rsa.generate_private_key(65537, 2048), datetime.now(UTC)
+    key = rsa.generate_private_key(65537, 2048)
+    return key, certificate_of(key)
+
+
+def certificate_of(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> bytes:
+    """In PEM, signed by itself."""
+    now = datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sns.test.invalid")])
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
     made = made.not_valid_before(now - timedelta(days=365)).not_valid_after(now + timedelta(days=365))
-    return key, made.sign(key, SHA256()).public_bytes(Encoding.PEM)
+    return made.sign(key, SHA256()).public_bytes(Encoding.PEM)
 
 
 def sns(topic: str, moment: float, **more: str) -> Request:

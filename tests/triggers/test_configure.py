@@ -8,9 +8,9 @@ from django.conf import settings
 from django.db import connection
 from pydantic import BaseModel, field_validator
 
-from tests import builders
+from tests import builders, signers
 from triggers import configure, registry
-from triggers.errors import SlugTaken, Stale
+from triggers.errors import NotValid, SlugTaken, Stale
 from triggers.models import Source, Trigger
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -81,3 +81,10 @@ def test_what_was_changed_since_it_was_read_is_stale_however_good_the_change_is(
     with pytest.raises(Stale):
         configure.change_trigger(read, by=None, version=1, priority=2)
     assert Trigger.objects.get(pk=row.pk).priority == 1
+
+
+@pytest.mark.parametrize("pem", ["no certificate", signers.certificate_of(signers.p256("x")).decode()])
+def test_a_certificate_that_could_prove_nothing_is_refused_when_it_is_saved(pem: str) -> None:
+    with pytest.raises(NotValid, match="a certificate of an RSA key in PEM") as refused:
+        configure.make_source(by=None, slug="sns", kind="webhook", provider="aws_sns", config={"certificate": pem})
+    assert refused.value.facts["field"] == "certificate"

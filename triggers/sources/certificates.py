@@ -5,6 +5,7 @@ An address is taken as a whole text or not at all, so that no two readers of it 
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from threading import Lock
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -47,6 +48,12 @@ def key_in(certificate: Certificate) -> RSAPublicKey:
     if not isinstance(key, RSAPublicKey):
         raise Forged("bad_signature", "its certificate holds no RSA key")
     return key
+
+
+@lru_cache(maxsize=MOST)
+def key_of(pem: str) -> RSAPublicKey:
+    """That of the one certificate a source names. Raises Forged when it is none, or of another kind of key."""
+    return key_in(read(pem.encode()))
 
 
 def keep(address: str, pem: bytes) -> Certificate:

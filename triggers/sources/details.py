@@ -93,9 +93,10 @@ def is_address(text: str) -> None:
 
 def is_certificate(text: str) -> None:
     try:
-        certificates.read(text.encode())
+        certificates.key_of(text)
     except Forged:
-        raise NotValid("certificate: a certificate in PEM, -----BEGIN CERTIFICATE-----…", field="certificate") from None
+        words = "certificate: a certificate of an RSA key in PEM, -----BEGIN CERTIFICATE-----…"
+        raise NotValid(words, field="certificate") from None
 
 
 CHECKS: dict[str, Callable[[str], None]] = {"url": is_address, "certificate": is_certificate}

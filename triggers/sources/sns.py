@@ -42,10 +42,8 @@ def check_sns(scheme: Mapping[str, Any], body: bytes, headers: Headers, topics: 
     if digest is None:
         raise Forged("bad_signature", "SignatureVersion is neither 1 nor 2")
     pinned = scheme.get("certificate")
-    if pinned:
-        key = certificates.key_in(certificates.read(pinned.encode()))
-    else:
-        key = certificates.key_at(str(message.get("SigningCertURL", "")), now)
+    address = str(message.get("SigningCertURL", ""))
+    key = certificates.key_of(pinned) if pinned else certificates.key_at(address, now)
     if not fits_rsa(key, signature_in(message), text, digest):
         raise Forged("bad_signature", "the signature does not fit the message and the certificate")
     return place
