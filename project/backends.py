@@ -58,7 +58,9 @@ def postgres(name: str, url: str, *, web: bool) -> dict[str, object]:
         raise BadSetting(name, "lacks the name of the database after the host")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     options: dict[str, object] = {"options": POSTGRES_OPTIONS, **query}
-    if options["options"]:  # pgbouncer may answer each transaction from another connection
+    if "prepare_threshold" in query:
+        options["prepare_threshold"] = threshold(name, query["prepare_threshold"])
+    elif options["options"]:  # pgbouncer may answer each transaction from another connection
         options["prepare_threshold"] = PREPARED
     if web:
         options["pool"] = POOL
@@ -74,6 +76,14 @@ def postgres(name: str, url: str, *, web: bool) -> dict[str, object]:
         "DISABLE_SERVER_SIDE_CURSORS": True,  # pgbouncer in transaction mode
         "OPTIONS": options,
     }
+
+
+def threshold(name: str, told: str) -> int | None:
+    if told == "none":
+        return None
+    if not (told.isascii() and told.isdigit()):
+        raise BadSetting(name, f"has a prepare_threshold that is neither a number nor none: {told!r}")
+    return int(told)
 
 
 @dataclass(frozen=True)

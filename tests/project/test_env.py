@@ -112,6 +112,15 @@ def test_a_postgres_address_is_taken_apart_with_its_escapes(monkeypatch):
     assert entry["OPTIONS"] == {"options": backends.POSTGRES_OPTIONS, "sslmode": "require", "prepare_threshold": 3}
 
 
+def test_the_address_says_itself_how_statements_are_prepared(monkeypatch):
+    for told, meant in (("0", 0), ("5", 5), ("none", None)):
+        monkeypatch.setenv("DATABASE_URL", f"postgres://desk@db/desk?prepare_threshold={told}")
+        assert backends.database("DATABASE_URL", Path("/x"), web=False)["OPTIONS"]["prepare_threshold"] == meant
+    monkeypatch.setenv("DATABASE_URL", "postgres://desk@db/desk?prepare_threshold=often")
+    with pytest.raises(env.BadSetting, match="neither a number nor none: 'often'"):
+        backends.database("DATABASE_URL", Path("/x"), web=False)
+
+
 def test_a_postgres_socket_and_ipv6_are_understood(monkeypatch):
     monkeypatch.setenv("DATABASE_URL", "postgres://desk@%2FVar%2Frun/desk?options=")
     entry = backends.database("DATABASE_URL", Path("/x"), web=True)
