@@ -10,12 +10,19 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from project.lib.text import is_storable
-from triggers.envelope import INNER, Arrival, key_of
+from triggers.envelope import INNER, LONGEST_NAME, Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.reading import clean, media_type, read_body, read_exactly
 
 STRUCTURED, BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
-LONGEST = {"id": 512, "source": 512, "type": 255, "subject": 512, "datacontenttype": 200, "dataschema": 512}
+LONGEST = {
+    "id": LONGEST_NAME,
+    "source": LONGEST_NAME,
+    "type": 255,
+    "subject": LONGEST_NAME,
+    "datacontenttype": 200,
+    "dataschema": 512,
+}
 EXTENSIONS = {"idempotencykey": 512, "traceparent": 200, "correlationid": 255}
 SEVERITIES = ("info", "warning", "error", "critical")
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")

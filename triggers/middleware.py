@@ -15,13 +15,13 @@ from project.lib import strict_json
 from project.lib.text import made_storable
 from triggers import registry, tallies
 from triggers.calls import call
+from triggers.envelope import LONGEST_NAME
 from triggers.models import Event
 
 logger = logging.getLogger("nightdesk.middleware")
 SLOW = 0.05  # seconds; what takes longer is told
 LONGEST = 5.0  # seconds; what takes longer is broken: else one that hangs holds up every round of the desk
 SEVERITIES = ("info", "warning", "error", "critical")
-LONGEST_SUBJECT = 512
 MAY_CHANGE = ("data", "subject", "severity")
 READ = ("id", "source", "type", "time", "headers", "correlationid", "hops", "received_at")
 
@@ -103,8 +103,8 @@ def wanted(view: Passing) -> dict[str, Any]:
     """The columns of the event by what the middleware left. Raises Broke, or what JSON raises."""
     if view.severity not in SEVERITIES:
         raise Broke(f"severity is one of {', '.join(SEVERITIES)}")
-    if not isinstance(view.subject, str) or len(view.subject) > LONGEST_SUBJECT:
-        raise Broke(f"subject is a text of at most {LONGEST_SUBJECT} characters")
+    if not isinstance(view.subject, str) or len(view.subject) > LONGEST_NAME:
+        raise Broke(f"subject is a text of at most {LONGEST_NAME} characters")
     text = json.dumps(view.data, ensure_ascii=False, allow_nan=False)
     strict_json.loads(text.encode("utf-8", "surrogatepass"))
     return {"data_json": text, "subject": made_storable(view.subject), "severity": view.severity}

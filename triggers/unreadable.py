@@ -8,7 +8,7 @@ from project.lib import clock
 from project.lib.live import changed
 from project.lib.text import made_storable
 from triggers.endings import open_letter
-from triggers.envelope import key_of
+from triggers.envelope import LONGEST_NAME, key_of
 from triggers.models import Event, Seen, Source
 
 
@@ -24,7 +24,7 @@ def bury(source: Source, place: str, raw: bytes, why: str) -> bool:
         event = Event.objects.create(
             source=source,
             source_slug=source.slug,
-            ce_id=made_storable(place)[:512],
+            ce_id=made_storable(place)[:LONGEST_NAME],
             ce_source=f"/sources/{source.slug}",
             type=f"{source.slug}.unreadable",
             raw=raw,

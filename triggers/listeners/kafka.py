@@ -49,14 +49,10 @@ class TopicListener(Listener):
         self.wait, self.session = WAIT, SESSION
         self.said = ""  # by the library, of brokers that do not answer
         self.next_count = 0.0
-        self.counted: dict[str, Any] = {}
 
     @property
     def mode(self) -> str:
         return "group" if self.consumer else ""
-
-    def figures(self) -> dict[str, Any]:
-        return {"facts": self.counted}
 
     def let_go(self) -> None:
         if self.consumer is not None:

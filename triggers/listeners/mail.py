@@ -44,7 +44,6 @@ class MailListener(Listener):
         self.can_idle = self.is_idling = False
         self.slice = SLICE
         self.next_look = 0.0
-        self.counted: dict[str, Any] = {}
         self.withheld: dict[str, int] = {}  # place -> how often the server did not hand it out
 
     @property
@@ -52,9 +51,6 @@ class MailListener(Listener):
         if self.mailbox is None:
             return ""
         return "idle" if self.can_idle else "polling"
-
-    def figures(self) -> dict[str, Any]:
-        return {"facts": self.counted}
 
     def let_go(self) -> None:
         if self.mailbox is not None:

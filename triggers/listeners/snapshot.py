@@ -13,7 +13,7 @@ import orjson
 from django.db import transaction
 
 from project.lib import clock
-from triggers.envelope import Arrival
+from triggers.envelope import LONGEST_NAME, Arrival
 from triggers.ingest import ingest
 from triggers.models import Source, WatchedFile
 from triggers.sources.file import Change, FileWatch, Look, data_of, text_of
@@ -138,7 +138,7 @@ class Snapshot:
             ce_id=key,
             ce_source=f"/sources/{self.source.slug}",
             type=f"{self.source.slug}.{change.verb}",
-            subject=text_of(change.name)[:512],
+            subject=text_of(change.name)[:LONGEST_NAME],
             datacontenttype="application/json",
             raw=orjson.dumps(data_of(self.root, change)),
             keys=[(key, "duplicate")],

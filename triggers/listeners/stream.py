@@ -40,14 +40,10 @@ class StreamListener(Listener):
         self.waits = BLOCK
         self.next_claim = 0.0
         self.kept: dict[str, Any] = {}  # where it is, and what was lost, as its Position has it
-        self.counted: dict[str, Any] = {}
 
     @property
     def mode(self) -> str:
         return "group" if self.client else ""
-
-    def figures(self) -> dict[str, Any]:
-        return {"facts": self.counted}
 
     def let_go(self) -> None:
         if self.client is not None:

@@ -49,6 +49,7 @@ class Listener(threading.Thread):
         self.failures = 0
         self.noted: tuple[Any, ...] = ()  # status, mode and detail as last written
         self.next_sign = 0.0
+        self.counted: dict[str, Any] = {}  # what the page shows of it, by the word people read
 
     # What a kind says
 
@@ -70,7 +71,7 @@ class Listener(threading.Thread):
 
     def figures(self) -> dict[str, Any]:
         """More columns of its row."""
-        return {}
+        return {"facts": self.counted}
 
     # What they share
 

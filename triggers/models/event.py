@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import UniqueConstraint
 
+from triggers.envelope import LONGEST_NAME
 from triggers.models.source import Source
 
 
@@ -29,10 +30,10 @@ class Event(models.Model):
     # None: the desk itself. Not indexed, like `requester`: every index is paid for at the door; the slug's serves.
     source = models.ForeignKey(Source, models.PROTECT, null=True, related_name="events", db_index=False)
     source_slug = models.CharField(max_length=64)  # the slug, or /approvals, /nightdesk
-    ce_id = models.CharField(max_length=512)
-    ce_source = models.CharField(max_length=512)
+    ce_id = models.CharField(max_length=LONGEST_NAME)
+    ce_source = models.CharField(max_length=LONGEST_NAME)
     type = models.CharField(max_length=255)
-    subject = models.CharField(max_length=512, blank=True, default="")
+    subject = models.CharField(max_length=LONGEST_NAME, blank=True, default="")
     time = models.DateTimeField(null=True)
     datacontenttype = models.CharField(max_length=200, blank=True, default="")
     dataschema = models.CharField(max_length=512, blank=True, default="")

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q, UniqueConstraint
 
 from project.lib.states import Moves
+from triggers.envelope import LONGEST_NAME
 from triggers.models.blob import Blob
 from triggers.models.event import Event
 from triggers.models.run import Run
@@ -76,7 +77,7 @@ class Wait(models.Model):
     step = models.CharField(max_length=200)
     type = models.CharField(max_length=255, blank=True, default="")  # empty: only the time
     source = models.CharField(max_length=64, blank=True, default="")
-    subject = models.CharField(max_length=512, null=True)  # noqa: DJ001 -- None: any subject
+    subject = models.CharField(max_length=LONGEST_NAME, null=True)  # noqa: DJ001 -- None: any subject
     since = models.DateTimeField()  # no earlier event counts
     registered_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)

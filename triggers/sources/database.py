@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pydantic import Field, field_validator, model_validator
 
 from triggers.errors import NotValid
-from triggers.sources.farside import FarSide, parse, refuse_closed, split
+from triggers.sources.farside import FarSide, address_of, parse, refuse_closed, split
 from triggers.sources.file import refuse_outside
 
 PORT = 5432
@@ -73,11 +73,7 @@ class TableSource(FarSide):
     @field_validator("url")
     @classmethod
     def url_is_of_a_database(cls, value: str) -> str:
-        parts = split(value)
-        if parts.scheme not in SCHEMES:
-            raise ValueError("it is written postgresql://user@host:5432/name or sqlite:////folder/file.sqlite3")
-        if parts.password:
-            raise ValueError("it holds a password; give that as the secret instead")
+        parts = address_of(value, SCHEMES, "postgresql://user@host:5432/name or sqlite:////folder/file.sqlite3")
         if parts.query or parts.fragment:
             raise ValueError("nothing follows the name of the database")
         if parts.scheme == "sqlite" and (parts.netloc or not parts.path.startswith("//")):

@@ -11,13 +11,12 @@ import orjson
 
 from project.lib.text import made_storable
 from triggers.cloudevents import STRUCTURED, read_events
-from triggers.envelope import Arrival, key_of
+from triggers.envelope import LONGEST_NAME, Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.models import Source
 from triggers.reading import media_type, read_body
 from triggers.sources.webhook import LONGEST_TYPE, refuse_type
 
-LONGEST_SUBJECT = 512  # characters, as of the event's id
 PREFIXES = ("ce_", "ce-")  # of an attribute among the headers of Kafka, and of HTTP
 
 
@@ -46,9 +45,9 @@ def told(
 def stamped(arrival: Arrival, source: Source, place: str) -> Arrival:
     """The source is who listened, whatever the entry claims. Raises BadDelivery for a type it may not send."""
     arrival.source_id, arrival.source, arrival.window = source.pk, source.slug, source.dedupe_window
-    arrival.ce_id = arrival.ce_id or place[:LONGEST_SUBJECT]
+    arrival.ce_id = arrival.ce_id or place[:LONGEST_NAME]
     arrival.ce_source = arrival.ce_source or f"/sources/{source.slug}"
-    arrival.subject = made_storable(arrival.subject)[:LONGEST_SUBJECT]
+    arrival.subject = made_storable(arrival.subject)[:LONGEST_NAME]
     arrival.keys = [(key_of("at", place), "duplicate"), *arrival.keys]
     refuse_type(source, arrival.type)
     return arrival

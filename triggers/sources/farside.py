@@ -1,6 +1,6 @@
 """Where a source reads from: its config checked member by member, and addresses that may be called at all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
@@ -36,6 +36,16 @@ def split(url: str) -> SplitResult:
     """The parts of an address. Raises ValueError for what is none, also for a port that is none."""
     parts = urlsplit(url)
     _ = parts.port
+    return parts
+
+
+def address_of(url: str, schemes: Collection[str], written: str) -> SplitResult:
+    """The parts of an address of one of these schemes, which holds no password. Raises ValueError, in words."""
+    parts = split(url)
+    if parts.scheme not in schemes:
+        raise ValueError(f"it is written {written}")
+    if parts.password:
+        raise ValueError("it holds a password; give that as the secret instead")
     return parts
 
 

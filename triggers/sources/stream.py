@@ -6,10 +6,11 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from project.lib.text import UNSTORABLE
-from triggers.sources.farside import FarSide, parse, refuse_closed, split
+from triggers.sources.farside import FarSide, address_of, parse, refuse_closed, split
 
 PORT = 6379
 PORTS = (PORT, 6380)
+WRITTEN = "redis://host:6379/0, or rediss:// with TLS"
 
 
 class StreamSource(FarSide):
@@ -48,11 +49,9 @@ class StreamSource(FarSide):
     @field_validator("url")
     @classmethod
     def url_is_of_redis(cls, value: str) -> str:
-        parts = split(value)
-        if parts.scheme not in ("redis", "rediss") or not parts.hostname:
-            raise ValueError("it is written redis://host:6379/0, or rediss:// with TLS")
-        if parts.password:
-            raise ValueError("it holds a password; give that as the secret instead")
+        parts = address_of(value, ("redis", "rediss"), WRITTEN)
+        if not parts.hostname:
+            raise ValueError(f"it is written {WRITTEN}")
         if not (parts.path.strip("/") or "0").isdecimal() or parts.query or parts.fragment:
             raise ValueError("behind the host stands nothing but the number of the database, such as /0")
         return value

@@ -11,7 +11,7 @@ from typing import Any
 from project.lib import crypto
 from project.lib.text import REPLACED, is_storable, made_storable
 from triggers.cloudevents import MOST, read_events, time_of
-from triggers.envelope import UNREAD, Arrival, key_of
+from triggers.envelope import LONGEST_NAME, UNREAD, Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.matching import CEL_ERRORS, program, type_matches
 from triggers.models import Source
@@ -118,10 +118,10 @@ def delivery(
     arrival = Arrival(
         source_id=source.pk,
         source=source.slug,
-        ce_id=number[:512] or str(uuid.uuid4()),
+        ce_id=number[:LONGEST_NAME] or str(uuid.uuid4()),
         ce_source=f"/sources/{source.slug}",
         type=type_of(source, scheme, headers, data),
-        subject=made_storable(subject)[:512],
+        subject=made_storable(subject)[:LONGEST_NAME],
         time=own_time(scheme, data),
         datacontenttype=type_of_data(headers.get("content-type", ""), proven.raw, data)[:200],
         raw=proven.raw,
