@@ -3,10 +3,11 @@
 import shutil
 import sys
 
-from bench import decision, door, files, idle, pages, plans, runs, start, timers
+from bench import decision, door, files, idle, pages, plans, runs, start, timers, verify
 
 FIGURES = {
     "door": door.main,
+    "verify": verify.main,
     "start": start.main,
     "decision": decision.main,
     "idle": idle.main,
@@ -22,7 +23,7 @@ def main(arguments: list[str]) -> None:
     name, options = (arguments[0], arguments[1:]) if arguments else ("", [])
     if name and name not in FIGURES:
         raise SystemExit(f"bench: no figure {name!r}; there are: {', '.join(FIGURES)}")
-    if name in ("", "door") and shutil.which("wrk") is None:
+    if name in ("", "door", "verify") and shutil.which("wrk") is None:
         raise SystemExit("bench: wrk is missing (on Debian and Ubuntu: apt-get install wrk)")
     for figure in [FIGURES[name]] if name else FIGURES.values():
         figure(options)

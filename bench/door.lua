@@ -1,13 +1,15 @@
--- Sends each request of a file once: its lines are "signature id body".
+-- Sends each request of a file once: its lines are the headers, `Name: value`, and then the body, parted by tabs.
 local requests, at, most = {}, 0, 0
 
 function init(args)
   for line in io.lines(args[1]) do
-    local signature, id, body = line:match("^(%S+) (%S+) (.*)$")
-    requests[#requests + 1] = wrk.format("POST", nil, {
-      ["Content-Type"] = "application/json", ["User-Agent"] = "GitHub-Hookshot/044aadd", ["Accept"] = "*/*",
-      ["X-GitHub-Event"] = "issues", ["X-GitHub-Delivery"] = id, ["X-Hub-Signature-256"] = signature,
-    }, body)
+    local headers, body = {}, ""
+    for part in line:gmatch("[^\t]+") do
+      local name, value = body:match("^([%w-]+): (.*)$")
+      if name then headers[name] = value end
+      body = part
+    end
+    requests[#requests + 1] = wrk.format("POST", nil, headers, body)
   end
   most = #requests
 end

@@ -30,6 +30,12 @@ ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "var" / "bench"  # the baseline's own environment
 SECRET = "a secret for the bench"
 CONNECTIONS = 64
+AS_GITHUB = {
+    "Content-Type": "application/json",
+    "User-Agent": "GitHub-Hookshot/044aadd",
+    "Accept": "*/*",
+    "X-GitHub-Event": "issues",
+}
 FASTEST = 14_000  # requests a second for which bodies are made
 SEED = f"""
     from project.lib import crypto
@@ -53,6 +59,7 @@ class Figures:
     rate: float
     p50: float
     p99: float
+    requests: float
 
 
 def main(arguments: list[str]) -> None:
@@ -89,7 +96,9 @@ def compare(folder: Path, address: str, wish: argparse.Namespace) -> dict[str, o
 
 
 def median(rounds: list[Figures]) -> Figures:
-    return Figures(*(statistics.median(getattr(one, name) for one in rounds) for name in ("rate", "p50", "p99")))
+    return Figures(
+        *(statistics.median(getattr(one, name) for one in rounds) for name in ("rate", "p50", "p99", "requests"))
+    )
 
 
 def write_load(path: Path, number: int, count: int) -> None:
@@ -101,10 +110,16 @@ def write_load(path: Path, number: int, count: int) -> None:
             issue["number"] = 1 + number * count + place
             body = json.dumps({"action": "opened", "issue": issue, **about})
             signature = hmac.new(SECRET.encode(), body.encode(), hashlib.sha256).hexdigest()
-            file.write(f"sha256={signature} d-{number}-{place} {body}\n")
+            told = {
+                **AS_GITHUB,
+                "X-GitHub-Delivery": f"d-{number}-{place}",
+                "X-Hub-Signature-256": f"sha256={signature}",
+            }
+            file.write("\t".join([*(f"{name}: {value}" for name, value in told.items()), body]) + "\n")
 
 
-def round_of(url: str, load: Path, seconds: int) -> Figures:
+def round_of(url: str, load: Path, seconds: int, fastest: int = FASTEST) -> Figures:
+    """wrk sends what stands in `load`, each once; SystemExit when one was refused, or when there were too few."""
     script = str(Path(__file__).with_suffix(".lua"))
     command = [
         "wrk",
@@ -122,9 +137,9 @@ def round_of(url: str, load: Path, seconds: int) -> Figures:
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     words = next(line for line in told.splitlines() if line.startswith("FIGURES")).split()[1:]
     requests, micros, p50, p99, refused, broken = map(float, words)
-    if refused or broken or requests > seconds * FASTEST:
+    if refused or broken or requests > seconds * fastest:
         raise SystemExit(f"bench: this round does not count: {told}")
-    return Figures(requests * 1e6 / micros, p50, p99)
+    return Figures(requests * 1e6 / micros, p50, p99, requests)
 
 
 @contextlib.contextmanager
@@ -145,8 +160,8 @@ def our_door(folder: Path, address: str, profile: str) -> Iterator[str]:
     subprocess.run([*manage, "migrate", "--verbosity", "0"], check=True, cwd=ROOT, env=env)
     subprocess.run([*manage, "shell", "--verbosity", "0", "-c", textwrap.dedent(SEED)], check=True, cwd=ROOT, env=env)
     command = [sys.executable, *(["-m", "cProfile", "-o", profile] if profile else []), "-m", "uvicorn"]
-    with server([*command, "project.asgi:application"], ROOT, env) as url:
-        yield f"{url}/hooks/github"
+    with server([*command, "project.asgi:application"], ROOT, env) as ours:
+        yield f"{ours.url}/hooks/github"
 
 
 @contextlib.contextmanager
@@ -156,18 +171,26 @@ def baseline() -> Iterator[str]:
         subprocess.run([sys.executable, "-m", "venv", str(HOME)], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "fastapi", "uvicorn[standard]", "orjson"], check=True)
     env = os.environ | {"BENCH_SECRET": SECRET}
-    with server([str(python), "-m", "uvicorn", "baseline:app"], ROOT / "bench", env) as url:
-        yield f"{url}/hooks/github"
+    with server([str(python), "-m", "uvicorn", "baseline:app"], ROOT / "bench", env) as theirs:
+        yield f"{theirs.url}/hooks/github"
+
+
+@dataclass(frozen=True)
+class Server:
+    """One that listens."""
+
+    url: str
+    pid: int
 
 
 @contextlib.contextmanager
-def server(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[str]:
+def server(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[Server]:
     port = postgres.free_port()
     more = ["--port", str(port), "--no-access-log", "--log-level", "warning"]
     process = subprocess.Popen([*command, *more], cwd=folder, env=env)
     try:
         wait_for(port, process)
-        yield f"http://127.0.0.1:{port}"
+        yield Server(f"http://127.0.0.1:{port}", process.pid)
     finally:
         process.terminate()
         process.wait(20)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
 from typing import Any
@@ -216,7 +217,13 @@ def rsa(folder: Path) -> RSAPrivateKey:
         place.touch(mode=0o600)
         made = generate_private_key(65537, 2048)
         place.write_bytes(made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    key = load_pem_private_key(place.read_bytes(), None)
+    return rsa_in(place.read_bytes())
+
+
+@lru_cache(maxsize=4)
+def rsa_in(pem: bytes) -> RSAPrivateKey:
+    """Kept read: the library checks a key each time for longer than a signature takes."""
+    key = load_pem_private_key(pem, None)
     assert isinstance(key, RSAPrivateKey)
     return key
 
