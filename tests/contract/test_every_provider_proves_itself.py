@@ -5,12 +5,14 @@ from the future, not ASCII, doubled, and by another secret."""
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
+from django.test import Client
 
+from project.people.models import User
 from tests import builders
 from tests.deliveries import deliver
 from tests.serving import Served, served
@@ -169,6 +171,17 @@ def test_every_item_of_a_batch_is_an_event_of_its_own() -> None:
         ("three", "three", 1),
     ]
     assert all(len(event.raw) < len(right.body) / 2 for event in events), "each keeps itself, not the whole batch"
+
+
+def test_what_a_proof_leaves_open_is_said_for_as_long_as_it_stands(
+    provider: str, ann: User, owner: User, sign_in: Callable[[User], Client], with_token: Callable[..., Client]
+) -> None:
+    source(provider)
+    told = with_token(ann, "read").get("/api/v1/sources/it").json()["warning"]
+    is_open = not SIGNERS[provider].covers or provider == "dingtalk"  # its robots sign a time, and no body
+    assert ("proves who sends, not what is sent" in told) is is_open
+    if provider in ("gitlab", "github"):
+        assert ("It does not prove everything." in sign_in(owner).get("/sources/it").content.decode()) is is_open
 
 
 def forgiven(provider: str) -> set[str]:
