@@ -80,13 +80,22 @@ def is_what_was_shown(action: Action) -> bool:
     The connection's version is part of it: other credentials, or another address, are another effect; so is the version
     of the code that carries it out. What is low and is not held back was shown to nobody: it goes by the connection as
     it is."""
-    if not action.is_intact or not code_is_same(action):
+    if not action.is_intact or not is_named_by_its_text(action) or not code_is_same(action):
         return False
     if not Tier(action.tier).waits:
         is_first = action.revision == 1 and action.digest == action.proposal_digest
         return is_first and (not action.take_back_for or connection_is_same(action))
     decided = action.decisions.filter(verdict="approve", revision=action.revision)
     return set(decided.values_list("digest", flat=True)) == {action.digest} and connection_is_same(action)
+
+
+def is_named_by_its_text(action: Action) -> bool:
+    """Do the columns by which the desk finds code and credentials say what the text says that people read?"""
+    return {**action.envelope, **columns_of(action)} == action.envelope
+
+
+def columns_of(action: Action) -> dict[str, str | None]:
+    return {"kind": action.kind, "connection": action.connection.slug if action.connection else None}
 
 
 def code_is_same(action: Action) -> bool:
@@ -130,6 +139,7 @@ def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Ruling, foun
         settle(action, "cancel", now, reason_code="unreadable")
         return
     kind = KINDS.get(action.kind)
+    envelope |= columns_of(action)
     envelope["kind_version"] = kind.version if kind else action.kind_version
     envelope["connection_version"] = action.connection.version if action.connection else 0
     state = {}

@@ -77,12 +77,12 @@ def action(
     **fields: Any,
 ) -> Action:
     """A proposed action as `act()` would have frozen it; `by` is who asked for it."""
-    now = clock.now()
+    now, way = clock.now(), fields.get("connection")
     envelope = {
         "kind": kind,
         "kind_version": 1,
-        "connection": None,
-        "connection_version": 0,
+        "connection": way.slug if way else None,
+        "connection_version": fields.get("connection_version", 0),
         "arguments": arguments or {"repo": "acme/shop", "title": "Fix the typo"},
         "preconditions": {},
     }

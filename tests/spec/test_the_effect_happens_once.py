@@ -1,6 +1,7 @@
 """What was approved happens once, whatever breaks between us and the far side; what is unclear is called unknown."""
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from approvals import clearing, deliver, outcomes, tasks
 from approvals.act import Rejected, Undeliverable, act
 from approvals.errors import CannotSendAgain, NotReviewer, NotSent, OutcomeUnknown, Refused
+from approvals.kinds import KINDS
 from approvals.models import Action, Attempt
 from approvals.outcomes import Outcome
 from approvals.tiers import Tier
@@ -352,6 +354,21 @@ class TestWhatWasShownIsWhatRuns:
         later(seconds=11)
         settle()
         assert (now_of(approved).status, now_of(approved).revision, shop.sent) == ("awaiting", 2, [])
+
+    @pytest.mark.parametrize("field", ["kind", "connection"])
+    def test_another_kind_or_connection_in_the_row_is_another_effect(self, approved, shop, later, field):
+        """AP-04: another tool with the same arguments, or the same tool on somebody else's account."""
+        other = builders.connection("shop", slug="other", practice=False)
+        KINDS["shop.burn"] = replace(KINDS["shop.order"], name="shop.burn")
+        now = {"kind": "shop.burn", "connection": "other"}
+        Action.objects.filter(pk=approved.pk).update(**{field: {"kind": "shop.burn", "connection": other}[field]})
+        later(seconds=11)
+        settle()
+        del KINDS["shop.burn"]
+        action = now_of(approved)
+        assert (action.status, action.revision, action.reason_code) == ("awaiting", 2, "changed_after_approval")
+        assert action.envelope[field] == now[field], "people read what it is now"
+        assert shop.sent == []
 
     def test_a_stricter_policy_asks_again(self, approved, shop, later):
         changed_kind(tier=Tier.HIGH)
