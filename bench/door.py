@@ -36,6 +36,7 @@ AS_GITHUB = {
     "Accept": "*/*",
     "X-GitHub-Event": "issues",
 }
+OPTIONS = ("--http", "project.http:Bounded", "--no-server-header")  # as `up` starts it (project/processes.py)
 FASTEST = 14_000  # requests a second for which bodies are made
 SEED = f"""
     from project.lib import crypto
@@ -160,7 +161,7 @@ def our_door(folder: Path, address: str, profile: str) -> Iterator[str]:
     subprocess.run([*manage, "migrate", "--verbosity", "0"], check=True, cwd=ROOT, env=env)
     subprocess.run([*manage, "shell", "--verbosity", "0", "-c", textwrap.dedent(SEED)], check=True, cwd=ROOT, env=env)
     command = [sys.executable, *(["-m", "cProfile", "-o", profile] if profile else []), "-m", "uvicorn"]
-    with server([*command, "project.asgi:application"], ROOT, env) as ours:
+    with server([*command, "project.asgi:application", *OPTIONS], ROOT, env) as ours:
         yield f"{ours.url}/hooks/github"
 
 

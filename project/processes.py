@@ -47,7 +47,7 @@ def valkey_server() -> Child:
 def web() -> Child:
     host = settings.HOST
     command = [*PYTHON, "-m", "uvicorn", "project.asgi:application", "--host", host, "--port", str(settings.PORT)]
-    command += ["--http", "project.http:Bounded", "--no-access-log", "--log-level", "warning"]
+    command += ["--http", "project.http:Bounded", "--no-server-header", "--no-access-log", "--log-level", "warning"]
     command += ["--timeout-graceful-shutdown", "5"]
     command += ["--forwarded-allow-ips", ",".join(settings.TRUSTED_PROXIES)]
     near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import uvicorn
 
-from project.http import MAX_HEAD
+from project.http import MAX_HEAD, SHORT, Joined
 
 GREETED: list[int] = []
 
@@ -88,3 +88,65 @@ async def test_a_body_does_not_count_and_the_connection_serves_the_next_one(size
             assert answer.startswith(b"HTTP/1.1 200")
         writer.close()
     assert len(GREETED) == 3
+
+
+async def test_a_head_that_begins_where_the_body_before_it_ends_is_measured_whole():
+    one = b"POST /a HTTP/1.1\r\nhost: desk\r\ncontent-length: 2\r\n\r\n"
+    large = head(MAX_HEAD)
+    async with server() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for part in (one + b"b", b"b" + large[:20_000]):
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+        await reader.readuntil(b"ok")
+        writer.write(large[20_000:])
+        assert (await reader.read(100)).startswith(b"HTTP/1.1 431")
+        writer.close()
+    assert len(GREETED) == 1
+
+
+class Wire(asyncio.Transport):
+    """What leaves by it, piece by piece."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[bytes] = []
+        self.closed = False
+
+    def write(self, data):
+        assert not self.closed
+        self.pieces.append(bytes(data))
+
+    def close(self):
+        self.closed = True
+
+    def is_closing(self):
+        return self.closed
+
+
+async def test_an_answers_head_and_body_leave_in_one_piece():
+    wire = Wire()
+    joined = Joined(wire)
+    joined.write(b"head")
+    joined.write(b"body")
+    await asyncio.sleep(0)
+    assert wire.pieces == [b"headbody"]
+
+
+async def test_a_head_alone_leaves_in_the_same_turn_and_a_long_part_at_once():
+    wire = Wire()
+    joined = Joined(wire)
+    joined.write(b"head")
+    await asyncio.sleep(0)
+    joined.write(b"b" * (SHORT + 1))
+    assert wire.pieces == [b"head", b"b" * (SHORT + 1)]
+
+
+async def test_nothing_is_held_back_from_a_connection_that_ends():
+    wire = Wire()
+    joined = Joined(wire)
+    joined.write(b"the last word")
+    joined.close()
+    await asyncio.sleep(0)
+    assert wire.pieces == [b"the last word"]
