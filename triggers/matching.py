@@ -52,6 +52,15 @@ class Rule:
         plans = [self.filter_plan, *map(compile_filter, self.keys.values())]
         return (tuple(path) for plan in plans if plan for path in plan["paths"])
 
+    @property
+    def opening(self) -> tuple[Path, ...]:
+        """The paths its first clause reads."""
+        return self.questions[0].paths if self.questions else ()
+
+    def says_at_once(self, verdict: "Verdict") -> bool:
+        """Whether the first clause alone gave this verdict, and will again for whatever has the same values there."""
+        return verdict.outcome == "not_matched" and verdict.clause == self.questions[0].clause["text"]
+
     def listens_to(self, slug: str, type: str) -> bool:
         return self.source in (slug, "*") and type_matches(self.type_pattern, type)
 
@@ -92,7 +101,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 SAFE = 2**63  # CEL's whole numbers have 64 bits; beyond them the evaluator says what it thinks
 MOST_JUDGED = 10_000  # verdicts
-JUDGED: dict[JudgedKey, Verdict] = {}  # a clause is pure: the same values give the same verdict
+JUDGED: dict[JudgedKey | None, Verdict] = {}  # a clause is pure: the same values give the same verdict
 
 
 def compile_pattern(pattern: str) -> str:
@@ -154,27 +163,26 @@ def compare(question: Question, view: View) -> Verdict | None:
     assert question.compared is not None
     if question.compared(value, question.wanted):
         return MATCHED
-    text = question.clause["text"]
-    return remembered(
-        (text, value) if type(value) is int or len(value) <= LONGEST_SCALAR else None,
-        lambda: Verdict("not_matched", text, f"{name(path)} was {show(value)}, wanted {question.clause['wanted']}"),
-    )
+    key = (question.clause["text"], value) if type(value) is int or len(value) <= LONGEST_SCALAR else None
+    return JUDGED.get(key) or remember(key, differs(question.clause, path, value))
+
+
+def differs(clause: Clause, path: Path, value: Any) -> Verdict:
+    return Verdict("not_matched", clause["text"], f"{name(path)} was {show(value)}, wanted {clause['wanted']}")
 
 
 def judge(question: Question, view: View) -> Verdict:
     """What one clause says; remembered by the values it reads, of which most senders have few."""
-    return remembered(values_key(question, view), lambda: evaluate(question.clause, view))
+    key = values_key(question, view)
+    return JUDGED.get(key) or remember(key, evaluate(question.clause, view))
 
 
-def remembered(key: JudgedKey | None, verdict: Callable[[], Verdict]) -> Verdict:
-    found = JUDGED.get(key) if key else None
-    if found is None:
-        found = verdict()
-        if key:
-            if len(JUDGED) >= MOST_JUDGED:
-                JUDGED.clear()
-            JUDGED[key] = found
-    return found
+def remember(key: JudgedKey | None, verdict: Verdict) -> Verdict:
+    if key:
+        if len(JUDGED) >= MOST_JUDGED:
+            JUDGED.clear()
+        JUDGED[key] = verdict
+    return verdict
 
 
 def values_key(question: Question, view: View) -> JudgedKey | None:

@@ -8,6 +8,7 @@ import math
 import re
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NoReturn
 from urllib.parse import parse_qs
@@ -169,6 +170,7 @@ def read_text(body: bytes, charset: str = "utf-8") -> Reading:
     return Reading(text, json.dumps(text, ensure_ascii=False), count)
 
 
+@lru_cache(maxsize=1000)
 def media_type(header: str) -> tuple[str, str]:
     """`application/json; charset=ISO-8859-1` -> ("application/json", "iso-8859-1"); utf-8 when nothing is said."""
     kind, _, rest = header.partition(";")

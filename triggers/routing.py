@@ -1,7 +1,7 @@
 """What the door knows without asking: sources and rules, read once for each version of the configuration."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,12 @@ from triggers.fitting import checker_of, misfit
 from triggers.keys import keys_of
 from triggers.matching import Rule, Verdict, match, reads_of
 from triggers.models import ConfigVersion, Event, EventType, Source, Trigger
-from triggers.viewing import DOOR_BYTES, event_view, slug_of, too_big_for_door
+from triggers.viewing import DOOR_BYTES, View, event_view, slug_of, too_big_for_door
 
 KEPT = 10.0  # seconds after which the rows are read again, also when nobody said that they changed
 MAX_HOPS = 8  # an event that was handed on more often starts nothing
 MOST_ASKED = 5000  # types remembered; a sender may invent them
+MOST_SAID = 1000  # sets of values whose verdicts are remembered
 LATER = "accepted"  # too large to match at the door
 
 
@@ -30,6 +31,7 @@ class Table:
     read_at: float
     refusing: dict[str, Validator] = field(default_factory=dict)  # by type: what its data must be
     asked: dict[tuple[str, str], "Asked"] = field(default_factory=dict)
+    said: dict[tuple[Hashable, ...], list[Verdict | None]] = field(default_factory=dict)  # by what first clauses read
 
     @property
     def is_old(self) -> bool:
@@ -41,19 +43,38 @@ class Table:
         found = self.asked.get((slug, type))
         if found is None:
             rules = [rule for rule in self.rules if rule.listens_to(slug, type)]
-            found = Asked(rules, reads_of(rules), any(rule.filter_plan or rule.keys for rule in rules))
+            inside = any(rule.filter_plan or rule.keys for rule in rules)
+            found = Asked(
+                rules, reads_of(rules), inside, tuple(sorted({path for rule in rules for path in rule.opening}))
+            )
             if len(self.asked) < MOST_ASKED:
                 self.asked[slug, type] = found
         return found
 
+    def verdicts(self, asked: "Asked", view: View, *about: str) -> list[Verdict]:
+        """What each rule says. Of most the first clause decides, with the same words whenever it reads the same."""
+        key = (*about, *map(view.scalar, asked.opening))
+        noes = self.said.get(key)
+        if noes is not None:
+            return [no or match(rule, view) for rule, no in zip(asked.rules, noes, strict=True)]
+        verdicts = [match(rule, view) for rule in asked.rules]
+        if None not in key:
+            if len(self.said) >= MOST_SAID:
+                self.said.clear()
+            self.said[key] = [
+                no if rule.says_at_once(no) else None for rule, no in zip(asked.rules, verdicts, strict=True)
+            ]
+        return verdicts
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Rules of one type, and every path their filters and keys read."""
+    """Rules of one type, every path their filters and keys read, and those their first clauses read."""
 
     rules: list[Rule]
     reads: tuple[tuple[str, ...], ...]
     looks_inside: bool
+    opening: tuple[tuple[str, ...], ...]
 
 
 @dataclass(slots=True)
@@ -161,7 +182,7 @@ def ask(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
     view = event_view(arrival, asked.reads)  # type: ignore[arg-type]
     if at_door and too_big_for_door(view, size_of(arrival)):
         return Route([], [], LATER)
-    found = sort_out((rule, match(rule, view)) for rule in asked.rules)
+    found = sort_out(zip(asked.rules, known.verdicts(asked, view, slug, arrival.type), strict=True))
     found.keys = {rule.trigger_id: keys_of(rule, view) for rule in found.matched if rule.keys}
     return found
 
@@ -188,7 +209,7 @@ def sort_out(asked: Iterable[tuple[Rule, Verdict]]) -> Route:
             matched.append(rule)
         told = {"trigger": rule.slug, "outcome": verdict.outcome}
         if verdict.clause:
-            told |= {"clause": verdict.clause, "detail": verdict.detail}
+            told["clause"], told["detail"] = verdict.clause, verdict.detail
         outcomes.append(told)
     return Route(matched, outcomes, "routed" if matched else "ignored")
 

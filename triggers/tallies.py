@@ -37,8 +37,11 @@ def note(name: str, *labels: str, by: float = 1) -> None:
 
 def door(seconds: float) -> None:
     """How long one delivery took at the door, from its headers to the end of the answer."""
-    note("door", rung("door", seconds))
-    note("door", SUM, by=seconds)
+    place = rung("door", seconds)
+    with _lock:
+        _fresh["door", (place,)] += 1
+        _fresh["door", (SUM,)] += seconds  # type: ignore[assignment]
+        begin_to_write()
 
 
 def rung(name: str, seconds: float) -> str:

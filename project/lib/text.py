@@ -13,11 +13,11 @@ UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def is_storable(text: str) -> bool:
-    return not UNSTORABLE.search(text)
+    return text.isprintable() or not UNSTORABLE.search(text)  # what can be printed is neither of them, at a glance
 
 
 def made_storable(text: str) -> str:
-    return UNSTORABLE.sub(REPLACED, text)
+    return text if text.isprintable() else UNSTORABLE.sub(REPLACED, text)
 
 
 def reason_of(text: str, refusal: Callable[..., Exception], *, field: str = "reason") -> str:

@@ -65,7 +65,8 @@ def covers_body(scheme: Mapping[str, Any]) -> bool:
     """Whether what was sent is what was signed; a token proves who sends, not what."""
     if scheme["scheme"] in ("feishu", "wechat", "sns"):
         return True
-    return scheme["scheme"] != "token" and bool(re.search(r"\{(body|form)\}", scheme.get("signed", "")))
+    signed = scheme.get("signed", "")
+    return scheme["scheme"] != "token" and ("{body}" in signed or "{form}" in signed)
 
 
 def checked_details(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:

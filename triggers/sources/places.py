@@ -108,12 +108,11 @@ def text_of(rule: Mapping[str, Any], headers: Headers, data: Any) -> str:
     if "header" in rule:
         return headers.get(rule["header"].lower(), "")
     if "json" in rule:
-        value = at(data, rule["json"])
-        if isinstance(value, dict) and "named" in rule:
+        if "named" in rule and isinstance(at(data, rule["json"]), dict):
             return str(rule["named"])
-        return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+        return scalar_at(data, rule["json"])
     if "join" in rule:
-        parts = [text_of({"json": path}, headers, data) for path in rule["join"]]
+        parts = [scalar_at(data, path) for path in rule["join"]]
         return " ".join(parts) if all(parts) else ""
     if "first_key_except" in rule:
         names = data if isinstance(data, dict) else {}
@@ -129,8 +128,15 @@ def digest_of(value: Any) -> str:
 
 def first_of(paths: str | list[str], data: Any) -> str:
     """The first text or number that stands at one of the paths."""
-    found = (text_of({"json": path}, {}, data) for path in ([paths] if isinstance(paths, str) else paths))
-    return next((text for text in found if text), "")
+    if isinstance(paths, str):
+        return scalar_at(data, paths)
+    return next((text for path in paths if (text := scalar_at(data, path))), "")
+
+
+def scalar_at(data: Any, path: str) -> str:
+    """The text or number that stands at `path`; empty for anything else."""
+    value = at(data, path)
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def is_met(rule: Mapping[str, Any], headers: Headers, data: Any) -> bool:

@@ -20,7 +20,10 @@ USUAL = {"https": ":443", "http": ":80"}
 def addresses(scheme: Mapping[str, Any], headers: Headers) -> Iterator[str]:
     """The ways in which the sender may have written our address; one empty text where it is not signed."""
     address = scheme.get("url", "")
-    query = headers.get(QUERY, "") if address else ""
+    if not address:
+        yield ""
+        return
+    query = headers.get(QUERY, "")
     found = ADDRESS.fullmatch(f"{address}?{query}" if query else address)
     if found is None:
         yield address

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,8 @@ def signed(scheme: Mapping[str, Any], body: bytes, headers: Headers, secrets: Se
     in_body = "json" in (scheme.get("timestamp") or ())
     if not in_body:
         check_time(scheme, body, headers, extra, now)
-    for place, secret in enumerate(secrets):
-        if any(fits(scheme, body, headers, extra, secret, candidate) for candidate in given):
+    for (place, secret), candidate in product(enumerate(secrets), given):
+        if fits(scheme, body, headers, extra, secret, candidate):
             if in_body:
                 check_time(scheme, body, headers, extra, now)
             return Proof(place, body)
