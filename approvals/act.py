@@ -120,7 +120,7 @@ def settled(run: Durable, name: str, make: Callable[[], Wish], compensate: Compe
         wait(run, step, error.action, UNDOING_ENDED)
     action = act.action
     if action.status == Status.APPROVED and not Tier(action.tier).waits:
-        run.journal.look()  # a worker that lost its run meanwhile leaves it to whoever has it now
+        run.journal.look(trust=0)  # a worker that lost its run meanwhile leaves it to whoever has it now
         deliver.deliver(action.pk)
         action.refresh_from_db()
     if not action.is_settled:

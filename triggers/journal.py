@@ -113,11 +113,11 @@ class Journal(History):
         self.obey(ending=ending, stopping=stopping)
         return now
 
-    def look(self) -> None:
-        """Whether this worker may begin something now; not asked again within a moment, since nothing is written."""
+    def look(self, *, trust: float = FRESH) -> None:
+        """Whether this worker may begin something now; what was read in the last `trust` seconds is not read again."""
         if is_left_behind():
             raise LeftBehind
-        if time.monotonic() - self.seen_at > FRESH:
+        if time.monotonic() - self.seen_at >= trust:
             found = SEEN(pk=self.run.pk, fence=self.run.fence)
             if not found:
                 raise Fenced
