@@ -58,7 +58,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dic
 
 def as_of(row: Trigger, version: int) -> Trigger | None:
     """The trigger as it was in that version, not to be saved; None for a version that is not kept."""
-    found = row.versions.filter(version=version).first()
+    found = row.versions.filter(version=version).first() if version else None
     if found is None:
         return None
     before = copy(row)
