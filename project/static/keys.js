@@ -1,7 +1,6 @@
 // Keys. Single ones are off while typing, in a dialog and during IME composition, and can be switched off in Settings.
-// A key that does something is dead for 400 ms after the page changed (not the one that takes back) and while what it did
-// last is not answered, and "a" works only on a card that was on screen for a second. Each key is a visible control: the
-// one with data-shortcut.
+// A key that does something is dead for 400 ms after the page changed (not the one that takes back), and "a" works only
+// on a card that was on screen for a second. Each key is a visible control: the one with data-shortcut.
 (() => {
   'use strict';
   const GO = {h: '/', a: '/approvals', d: '/dead-letters', e: '/events', r: '/runs', t: '/triggers', p: '/practice'};
@@ -39,7 +38,7 @@
     const control = shown(`[data-shortcut="${CSS.escape(key)}"]`);
     if (!control) return false;
     const rests = !control.hasAttribute('data-at-once') && Date.now() - changed < SETTLE;
-    if (rests || control.hasAttribute('aria-busy') || (control.hasAttribute('data-careful') && Date.now() - opened < SEEN)) return true;
+    if (rests || (control.hasAttribute('data-careful') && Date.now() - opened < SEEN)) return true;
     const note = control.form?.elements[control.dataset.needs];
     if (note && !note.value.trim()) note.focus();
     else if (control.matches('textarea, input, select')) control.focus();

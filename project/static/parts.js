@@ -80,6 +80,9 @@
     children(old, fresh);
   }
 
+  // Somebody is in it, or it was sent: its answer finds its places on the page from where it stands.
+  const isInUse = form => form.contains(document.activeElement) || form.matches('.htmx-request');
+
   function children(old, fresh) {
     const keyed = new Map([...old.children].filter(keyOf).map(node => [keyOf(node), node]));
     const calm = old.hasAttribute('data-calm') && !letIn.delete(old.id) && keyed.size && (old.matches(':hover') || old.contains(document.activeElement));
@@ -103,7 +106,7 @@
     while (at) {
       const gone = at;
       at = at.nextSibling;
-      if (gone.nodeType === 1 && gone.contains(document.activeElement) && gone.hasAttribute('data-keep')) continue;
+      if (gone.nodeType === 1 && gone.hasAttribute('data-keep') && isInUse(gone)) continue;
       if (!held || !keyOf(gone)) gone.remove();
     }
     if (old.hasAttribute('data-calm')) pill(old, held);

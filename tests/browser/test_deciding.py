@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.processes import Desk
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("team")]
 
+LATE = 2.5  # seconds; the page hears of what it did after a tenth of that
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
@@ -99,6 +100,22 @@ def test_a_yes_by_key_and_back_by_key(shop, opens):
     ben.keyboard.press("z")
     expect(ben.locator(".banner.success")).to_contain_text("Taken back. Nothing was sent.")
     assert status(shop, action) == "awaiting"
+
+
+def test_an_answer_that_comes_after_the_news_of_it_finds_its_place(shop, opens):
+    action = ask(shop)
+    ben = live(opens("ben", f"/approvals?sel={action}"))
+
+    def late(route: Route) -> None:
+        answer = route.fetch()
+        time.sleep(LATE)
+        route.fulfill(response=answer)
+
+    sent: list[str] = []
+    ben.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    ben.route("**/decisions", late)
+    press(ben, "a", until=lambda: sent)  # a click would keep the focus in the form, and the form with it
+    expect(ben.locator(".toast")).to_contain_text("Approved. The comment goes out in")
 
 
 def test_a_key_typed_into_the_note_is_only_a_letter(shop, opens):
