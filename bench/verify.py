@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.door import ROOT, database, round_of, server
+from bench.door import OPTIONS, ROOT, database, round_of, server
 from bench.idle import spent
 
 FIRST = "github"
@@ -53,7 +53,7 @@ def measured(folder: Path, address: str, wish: argparse.Namespace) -> dict[str, 
     manage(env, "shell", "-c", "from bench.signed import make_sources; make_sources()")
     most = wish.seconds * wish.fastest
     found: dict[str, list[Round]] = {name: [] for name in SCHEMES}
-    with server([sys.executable, "-m", "uvicorn", "project.asgi:application"], ROOT, env) as ours:
+    with server([sys.executable, "-m", "uvicorn", "project.asgi:application", *OPTIONS], ROOT, env) as ours:
         for number in range(wish.rounds + 1):
             manage(env, "shell", "-c", f"from bench.signed import write; write({str(folder)!r}, {most})")
             for name in SCHEMES:

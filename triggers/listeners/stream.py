@@ -68,9 +68,8 @@ class StreamListener(Listener):
         """Connect, and make the group when it is not there."""
         self.client = client = connect(self.source, self.stream)
         self.kept = Position.of(self.source, self.stream.stream)
-        known = (
-            self.kept if self.kept.get("group") == self.stream.group else {}
-        )  # another one begins as the source says
+        same = self.kept.get("group") == self.stream.group  # another one begins as the source says
+        known = self.kept if same else {}
         make_group(client, self.stream, known.get("read", ""), known.get("count"))
         self.own_from, self.next_claim = b"0", 0.0
         self.count(client)
