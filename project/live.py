@@ -58,13 +58,13 @@ class Reader:
 
     async def read(self) -> None:
         """Follow the stream; while Valkey is away, tell pages every ten seconds to load again."""
-        last, told = "$", time.monotonic()
-        while self.sockets:
+        last, told, mine = self.seq or "$", time.monotonic(), asyncio.current_task()
+        while self.task is mine:  # the client swallows a cancel that comes as it takes a connection
             try:
                 async with redis.asyncio.Redis.from_url(
                     settings.REDIS.client, socket_timeout=BLOCK / 1000 + 3, decode_responses=True
                 ) as valkey:
-                    while self.sockets:
+                    while self.task is mine:
                         answer: Any = await valkey.xread({STREAM: last}, count=500, block=BLOCK)
                         for last, entry in answer[0][1] if answer else ():
                             self.seq = last
@@ -77,10 +77,8 @@ class Reader:
                 await asyncio.sleep(RETRY)
 
     async def spread(self, message: dict[str, Any]) -> None:
-        """One socket that is closing keeps no other waiting."""
         for socket in list(self.sockets):
-            with contextlib.suppress(RuntimeError, ConnectionError):
-                await socket.hear(message)
+            await socket.hear(message)
 
 
 readers: dict[int, Reader] = {}  # by event loop: one in a server, one a test
@@ -131,20 +129,25 @@ class Live(AsyncJsonWebsocketConsumer):
 
     async def catch_up(self, missed: News) -> None:
         if missed.resync:
-            await self.send_json({"resync": True} | ({"seq": missed.seq} if missed.seq else {}))
+            await self.tell({"resync": True} | ({"seq": missed.seq} if missed.seq else {}))
             return
         for change in missed.changes:
             await self.hear(change)
-        await self.send_json({"seq": missed.seq, "ping": True})
+        await self.tell({"seq": missed.seq, "ping": True})
 
     async def hear(self, message: dict[str, Any]) -> None:
         """Pass on what this tab asked for."""
         topic, ref = message.get("topic", ""), message.get("id", "")
         if message.get("resync") or topic in self.topics or f"{topic}:{ref}" in self.topics:
+            await self.tell(message)
+
+    async def tell(self, message: dict[str, Any]) -> None:
+        """A tab that left as it was spoken to (the server raises an OSError of its own) keeps no other waiting."""
+        with contextlib.suppress(RuntimeError, OSError):
             await self.send_json(message)
 
     async def keep_alive(self) -> None:
-        """Pings, and now and then a look whether the person was signed out or lost the role."""
+        """Pings, a reader that is there, and now and then a look whether the person was signed out or lost the role."""
         since_look = 0.0
         while True:
             await asyncio.sleep(PING)
@@ -154,7 +157,8 @@ class Live(AsyncJsonWebsocketConsumer):
                 if not await self.may_read():
                     await self.close(NOT_SIGNED_IN)
                     return
-            await self.send_json({"seq": reader().seq, "ping": True})
+            reader().join(self)
+            await self.tell({"seq": reader().seq, "ping": True})
 
     @database_sync_to_async
     def may_read(self) -> bool:

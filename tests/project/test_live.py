@@ -8,6 +8,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.test import Client
+from uvicorn.protocols.utils import ClientDisconnected
 
 from project import live
 from project.lib import stream
@@ -38,11 +39,12 @@ class Tab(ApplicationCommunicator):
         await self.send_input({"type": "websocket.receive", "text": text})
 
     async def heard(self, want: str) -> dict:
-        """The next message that has this member."""
-        while True:
+        """The next message that has this member, within some seconds."""
+        for _ in range(50):
             message = json.loads((await self.receive_output(10))["text"])
             if want in message:
                 return message
+        raise AssertionError(f"50 messages without {want}")
 
     async def closed(self) -> int:
         """The code the server closes with."""
@@ -138,6 +140,57 @@ async def test_a_tab_that_is_gone_is_forgotten(bus, signed_in):
             await socket.send_input({"type": "websocket.disconnect", "code": 1006})
             await socket.wait(5)
     assert [each.sockets for each in live.readers.values()] == [set()]
+
+
+async def test_a_tab_that_left_unheard_keeps_no_other_waiting(bus, signed_in, monkeypatch):
+    """The server raises an OSError of its own at whatever is said to a tab that was closed a moment ago."""
+    gone, stays = tab(signed_in), tab(signed_in)
+    for socket in (gone, stays):
+        await socket.connect()
+        await socket.say({"topics": ["runs"], "since": None})
+        await socket.heard("ping")
+    (reader,) = live.readers.values()
+    deaf = next(iter(reader.sockets))
+
+    async def send(message):
+        raise ClientDisconnected
+
+    monkeypatch.setattr(deaf, "base_send", send)
+    await asyncio.sleep(0.3)  # the reader begins at the end of the stream
+    for number in range(3):
+        stream.publish("runs", number, 0)
+    hearing = [one for one in (gone, stays) if not one.output_queue.empty() or await says_something(one)]
+    assert len(hearing) == 1
+    assert [(await hearing[0].heard("topic"))["id"] for _ in range(3)] == ["0", "1", "2"]
+    for socket in (gone, stays):
+        await socket.leave()
+
+
+async def says_something(socket: Tab) -> bool:
+    """Whether anything waits to be read from it within two seconds, and leaves it there."""
+    for _ in range(40):
+        if not socket.output_queue.empty():
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def test_a_reader_that_ended_is_there_again_at_the_next_ping_and_misses_nothing(bus, signed_in, monkeypatch):
+    monkeypatch.setattr(live, "PING", 0.2)
+    socket = tab(signed_in)
+    await socket.connect()
+    await socket.say({"topics": ["runs"], "since": None})
+    await socket.heard("ping")
+    await asyncio.sleep(0.3)
+    stream.publish("runs", 1, 0)
+    await socket.heard("topic")
+    (reader,) = live.readers.values()
+    while not reader.task.done():
+        reader.task.cancel()
+        await asyncio.sleep(0.01)
+    stream.publish("runs", 2, 0)
+    assert (await socket.heard("topic"))["id"] == "2"
+    await socket.leave()
 
 
 async def test_nobody_listens_without_signing_in(transactional_db):
