@@ -135,6 +135,13 @@ class Kind:
         line = " ".join(plain(title).split())
         return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…"
 
+    def headline_of(self, arguments: dict[str, Any]) -> str:
+        """The headline of stored arguments, which may have become none that it can read."""
+        try:
+            return self.headline(self.read(arguments))
+        except NO_WORDS:
+            return self.name
+
     def summary(self, arguments: dict[str, Any]) -> list[dict[str, str]]:
         """The preview of stored arguments; empty when no code finds words for them, and people read the payload."""
         try:

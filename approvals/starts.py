@@ -80,7 +80,9 @@ def is_what_was_shown(action: Action) -> bool:
     The connection's version is part of it: other credentials, or another address, are another effect; so is the version
     of the code that carries it out. What is low and is not held back was shown to nobody: it goes by the connection as
     it is."""
-    if not action.is_intact or not is_named_by_its_text(action) or not code_is_same(action):
+    if not (
+        action.is_intact and is_named_by_its_text(action) and code_is_same(action) and is_headed_by_its_text(action)
+    ):
         return False
     if not Tier(action.tier).waits:
         is_first = action.revision == 1 and action.digest == action.proposal_digest
@@ -96,6 +98,12 @@ def is_named_by_its_text(action: Action) -> bool:
 
 def columns_of(action: Action) -> dict[str, str | None]:
     return {"kind": action.kind, "connection": action.connection.slug if action.connection else None}
+
+
+def is_headed_by_its_text(action: Action) -> bool:
+    """Is the headline, which lists, mails and rules go by, the one that the text has in the code of its kind?"""
+    kind = KINDS.get(action.kind)
+    return kind is None or kind.headline_of(action.arguments) == action.title
 
 
 def code_is_same(action: Action) -> bool:
@@ -146,6 +154,7 @@ def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Ruling, foun
     if found is not None:
         envelope["preconditions"], state = found.preconditions, {"state_json": found.state_json}
     text = canonical.text(envelope)
+    action.title = kind.headline_of(envelope.get("arguments", {})) if kind else action.title
     asked = policy.at_least_asked(ruling)  # a low action that somebody changed no longer runs by itself
     reopen(
         action,
@@ -153,6 +162,7 @@ def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Ruling, foun
         why="ask again",
         expires_at=now + ASK_AGAIN_FOR,
         canonical=text,
+        title=action.title,
         digest=canonical.digest_of_text(text),
         connection_version=envelope["connection_version"],
         requester_chain=[*action.requester_chain, *policy.chain_added(action, asked)],

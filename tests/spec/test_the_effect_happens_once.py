@@ -370,6 +370,19 @@ class TestWhatWasShownIsWhatRuns:
         assert action.envelope[field] == now[field], "people read what it is now"
         assert shop.sent == []
 
+    def test_a_headline_that_says_something_else_is_no_yes_to_what_is_below_it(self, approved, shop, ben, later):
+        true = now_of(approved).title
+        Action.objects.filter(pk=approved.pk).update(title="Order nothing")
+        later(seconds=11)
+        settle()
+        action = now_of(approved)
+        assert (action.status, action.revision, action.reason_code) == ("awaiting", 2, "changed_after_approval")
+        assert (action.title, shop.sent) == (true, []), "people read what it is"
+        say(action, ben)
+        later(seconds=11)
+        settle()
+        assert len(shop.sent) == 1
+
     def test_a_stricter_policy_asks_again(self, approved, shop, later):
         changed_kind(tier=Tier.HIGH)
         later(seconds=11)
