@@ -226,9 +226,9 @@ class Door:
 
     async def judged(self, delivery: Delivery, known: Table) -> list[Member] | Answer:
         """At once when it is quick; packed ones one after the other: a stranger's few bytes may grow a thousandfold.
-        So are those whose proof may have to be fetched."""
+        So are those whose proof has to be fetched."""
         source = known.sources.get(delivery.slug)
-        if "content-encoding" in delivery.headers or (source and asks_elsewhere(source)):
+        if "content-encoding" in delivery.headers or (source and asks_elsewhere(source, delivery.body)):
             async with self.unpacking:
                 return await beside(self.judge, delivery, known)  # type: ignore[no-any-return]
         if len(delivery.body) > LARGE:

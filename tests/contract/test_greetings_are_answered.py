@@ -17,7 +17,7 @@ from tests.deliveries import Answered, deliver
 from tests.signers import AES, PAIR, RECEIVER, SECRET, Request
 from triggers import refusals
 from triggers.models import Event, Refusal, Run, Source
-from triggers.sources import certificates
+from triggers.sources import certificates, sns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SCRIPT = "<script>alert(1)</script>"
@@ -177,6 +177,23 @@ def test_a_certificate_is_fetched_from_amazon_sns_only(address: str) -> None:
     body = json.loads(request.body) | {"SigningCertURL": address}
     assert ask(Request(request.headers, json.dumps(body).encode())).status == 401
     assert "does not lie with Amazon SNS" in Refusal.objects.get().detail
+
+
+@pytest.mark.parametrize(
+    ("scheme", "body", "at_hand"),
+    [
+        ({}, {"SigningCertURL": signers.CERTIFICATE_AT}, True),
+        ({}, {"SigningCertURL": "https://sns.us-east-1.amazonaws.com/new.pem"}, False),
+        ({"certificate": "pinned"}, {"SigningCertURL": "https://sns.us-east-1.amazonaws.com/new.pem"}, True),
+        ({}, {"SigningCertURL": "https://evil.example/new.pem"}, True),
+        ({}, {"SigningCertURL": 7}, True),
+        ({}, [], True),
+        ({}, None, True),
+    ],
+)
+def test_only_a_delivery_whose_certificate_must_be_fetched_waits_apart(scheme: Any, body: Any, at_hand: bool) -> None:
+    certificates.keep(signers.CERTIFICATE_AT, signers.rsa_pair()[1])
+    assert sns.is_at_hand(scheme, b"{" if body is None else json.dumps(body).encode()) is at_hand
 
 
 def test_wecom_hears_what_it_had_encrypted() -> None:

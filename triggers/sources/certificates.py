@@ -43,6 +43,11 @@ def key_at(address: str, now: float) -> RSAPublicKey:
     return key_in(certificate)
 
 
+def is_kept(address: str) -> bool:
+    """Whether `key_at` answers at once: it has this one, or never asks there."""
+    return address in kept or not CERTIFICATE.fullmatch(address)
+
+
 def key_in(certificate: Certificate) -> RSAPublicKey:
     key = certificate.public_key()
     if not isinstance(key, RSAPublicKey):

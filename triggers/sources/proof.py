@@ -8,6 +8,7 @@ from triggers.models import Source
 from triggers.reading import unzip
 from triggers.sources.details import scheme_of
 from triggers.sources.forged import Forged
+from triggers.sources.sns import is_at_hand
 from triggers.sources.verify import verify
 from triggers.sources.webhook import Proven
 
@@ -51,6 +52,7 @@ def prove(source: Source, body: bytes, headers: Mapping[str, str], *, now: float
     return Proven(secrets[proof.secret], plain, expanded, proof.greets, now)
 
 
-def asks_elsewhere(source: Source) -> bool:
-    """Whether a delivery may have to wait for something that lies elsewhere before it can be judged."""
-    return bool(scheme_of(source)["scheme"] == "sns")
+def asks_elsewhere(source: Source, body: bytes) -> bool:
+    """Whether this delivery may have to wait for something that lies elsewhere before it can be judged."""
+    scheme = scheme_of(source)
+    return scheme["scheme"] == "sns" and not is_at_hand(scheme, body)
