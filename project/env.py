@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from zoneinfo import available_timezones
 
 from cryptography.fernet import Fernet
 from django.conf.global_settings import LANGUAGES
+from django.conf.locale import LANG_INFO
 
 HOST_AND_PORT = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[\w-]+(?:\.[\w-]+)*\.?))(?::(?P<port>[0-9]{1,5}))?")
 NUMBERS = re.compile(r"[0-9.]+")
@@ -156,16 +158,17 @@ def time_zone(name: str) -> str:
     return value
 
 
-def language(name: str) -> str:
-    """A language Django knows. `de_DE:de`, as GNU gettext writes the same variable, reads as `de`."""
-    known = {code for code, _ in LANGUAGES}
-    for word in text(name, "en").split(":"):
-        code = word.partition(".")[0].replace("_", "-").lower()
-        for candidate in (code, code.partition("-")[0]):
-            if candidate in known:
-                return candidate
-            if candidate in ("c", "posix"):
-                return "en"
+def language(name: str, spoken: Iterable[str]) -> str:
+    """The first of the languages in `name` that the desk speaks, else English. `zh_CN:zh`, as GNU gettext writes the
+    same variable, reads as `zh-hans`; what is no language at all is refused."""
+    codes = [word.partition(".")[0].replace("_", "-").lower() for word in text(name, "en").split(":")]
+    wishes = [wish for code in codes for wish in (code, *LANG_INFO.get(code, {}).get("fallback", ()))]
+    for wish in wishes:
+        if wish in spoken:
+            return wish
+    known = {"c", "posix"} | {part for code, _ in LANGUAGES for part in (code, code.partition("-")[0])}
+    if any(code.partition("-")[0] in known for code in codes):
+        return "en"
     raise BadSetting(name, f"must be a language like en or zh-hans, not {text(name)!r}")
 
 

@@ -8,8 +8,10 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.cache import patch_vary_headers
 
+from project.lib.language import ENGLISH, language_of
 from project.people.roles import can
 
 # These answer for themselves: the API with its own sign-in, health for machines.
@@ -65,6 +67,22 @@ class Zone:
             return self.get_response(request)
         finally:
             timezone.deactivate()
+
+
+class Language:
+    """Pages speak the language of the person who reads; what answers machines speaks English."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if request.path_info.startswith(OWN_RULES):
+            return self.get_response(request)
+        with translation.override(language_of(request)):
+            response = self.get_response(request)
+            response.headers.setdefault("Content-Language", translation.get_language() or ENGLISH)
+        patch_vary_headers(response, ("Accept-Language",))
+        return response
 
 
 class Gate:

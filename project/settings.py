@@ -76,11 +76,11 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "project.middleware.Policy",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "project.middleware.Zone",
+    "project.middleware.Language",
     "project.middleware.Gate",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -100,6 +100,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "project.context.frame",
             ],
+            "builtins": ["project.templatetags.saying"],
         },
     }
 ]
@@ -128,7 +129,10 @@ AXES_LOCKOUT_CALLABLE = "project.people.views.too_many"
 
 USE_TZ = True
 TIME_ZONE = env.time_zone("TIME_ZONE")
-LANGUAGE_CODE = env.language("LANGUAGE")
+LANGUAGE_CODE = "en"  # of what is stored, logged and sent; pages speak that of who reads (docs/languages.md)
+LANGUAGES = (("en", "English"), ("zh-hans", "简体中文"))
+PAGES_LANGUAGE = env.language("LANGUAGE", dict(LANGUAGES))
+LOCALE_PATHS = [BASE_DIR / "project" / "locale"]
 USE_I18N = True
 
 STATIC_URL = "/static/"

@@ -21,7 +21,14 @@ from triggers.models import Audit
 from triggers.views.audit import seal
 
 REVOKED_SHOWN = 10
-OWN = ("email", "time_zone", "theme", "keys", "sound")  # what a person may set about himself, beside the name
+OWN = (
+    "email",
+    "time_zone",
+    "language",
+    "theme",
+    "keys",
+    "sound",
+)  # what a person may set about himself, beside the name
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -4,6 +4,7 @@ import zoneinfo
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.core.validators import validate_slug
 
 from project.people.auth import ROLES, SCOPES
@@ -30,6 +31,9 @@ class MeForm(forms.Form):
     )
     email = forms.EmailField(required=False, label="Mail")
     time_zone = forms.ChoiceField(required=False, label="Time zone", help_text="Times are shown in it; stored in UTC.")
+    language = forms.ChoiceField(
+        required=False, label="Language", choices=[("", "As the browser asks"), *settings.LANGUAGES]
+    )
     theme = forms.ChoiceField(choices=THEMES, required=False, label="Theme")
     keys = forms.BooleanField(required=False, label="Single keys (a, r, j, k …) do something")
     sound = forms.BooleanField(required=False, label="A short tone when another approval waits")
