@@ -24,7 +24,7 @@ from approvals.tiers import Tier
 from approvals.wish import Undo, Wish
 from triggers.durable import Durable
 from triggers.errors import Permanent
-from triggers.models import Step, Wait
+from triggers.models import Step
 
 SETTLED = "approvals.action.settled"
 UNDOING_ENDED = f"approvals.action.{undoing.ENDED}"
@@ -105,6 +105,8 @@ def ask(
 
 def settled(run: Durable, name: str, make: Callable[[], Wish], compensate: Compensate = None) -> Step:
     """The act's step once its action has ended: recalled on a replay, else proposed, waited for and remembered."""
+    if name:
+        name = run.beneath_branch(name)
     if not 0 < len(name) <= LONGEST_NAME:
         raise Permanent(f"the name of an act is 1 to {LONGEST_NAME} characters, not {len(name)}")
     step = run.take_name(name, alone=True)
@@ -155,10 +157,11 @@ def write_down(run: Durable, act: Act, told: Mapping[str, Any] | None) -> None:
 
 def wait(run: Durable, step: str, action: int, type: str) -> NoReturn:
     """Leave the worker until the action is settled, or undone. The event only wakes us; the row is read again, and if
-    it says otherwise, the wait is registered anew."""
+    it says otherwise, the wait is registered anew. Waits are counted as they were when this worker took the run up: one
+    that ends right now is met again when the run parks."""
     begins = f"{step} · {WAITED[type]} "
-    number = Wait.objects.filter(run=run.row, step__startswith=begins).exclude(status="pending").count()
-    name = f"{begins}{number + 1}"
+    ended = [name for name, wait in run.journal.waits.items() if name.startswith(begins) and wait.status != "pending"]
+    name = f"{begins}{len(ended) + 1}"
     run.suspend(name, run.pending(name), type=type, source="/approvals", subject=f"actions/{action}")
 
 

@@ -66,6 +66,16 @@ def beside(
         connection.close()
 
 
+def outcome_of(function: Function) -> "Future[Any]":
+    """What a branch came to, its result or its error; signals go on."""
+    outcome = Future[Any]()
+    try:
+        outcome.set_result(function())
+    except Exception as error:
+        outcome.set_exception(error)
+    return outcome
+
+
 def is_left_behind() -> bool:
     """Whether the one who asks is such a function, still at work although its time is over."""
     return any(late.is_set() for late in waited_for.get())

@@ -3,7 +3,9 @@
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar
@@ -12,12 +14,12 @@ import tenacity
 
 from project.lib import spans
 from project.lib.failpoints import failpoint
-from triggers import registry
-from triggers.calls import call
+from triggers import registry, waking
+from triggers.calls import call, outcome_of
 from triggers.drift import Input
 from triggers.errors import NotJson, NotValid, Permanent, ResultTooLarge, Retry, RunTooLarge, Suspended, TimedOut
 from triggers.failures import raised_again, whole
-from triggers.history import inside
+from triggers.history import branch, inside
 from triggers.ingest import store_internal
 from triggers.journal import Journal
 from triggers.models import Event, Run, Step, Wait
@@ -26,7 +28,18 @@ from triggers.results import readable, shown, to_json
 LOOK_BACK = timedelta(seconds=60)  # an event committed late may carry an earlier number than the run's own
 RESERVED = ("nightdesk.", "approvals.")  # types only the desk itself may emit
 LONGEST_PAUSE = 10  # seconds between two tries of one step
+LONGEST_WAITING = 255  # characters that say what a run waits for
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A wait that a branch stopped at: the row it has, or what is to be registered."""
+
+    step: str
+    row: Wait | None
+    timeout: timedelta | None
+    facts: dict[str, Any]
 
 
 class Durable:
@@ -37,6 +50,7 @@ class Durable:
         self.journal = journal
         self.current_step = ""
         self.patches: dict[str, bool] = {}  # what this run was told by id
+        self.wanted: list[Wanted] = []  # what the branches wait for that stopped so far
 
     # What woke the run
 
@@ -153,7 +167,7 @@ class Durable:
         if id not in self.patches:
             name = self.journal.take_name(f"patched {id}", alone=True)
             known = self.journal.recall(name, "patch") is not None
-            self.patches[id] = known or not self.journal.ahead
+            self.patches[id] = known or not self.journal.has_more()
             if self.patches[id] and not known:
                 self.write(lambda now: self.journal.remember(name, "patch", True, now=now))
         return self.patches[id]
@@ -254,30 +268,73 @@ class Durable:
         subject: str | None = None,
         timeout: timedelta | None = None,
     ) -> NoReturn:
-        """Register the wait and park the run in one transaction, then leave the handler."""
+        """Leave the handler, and its worker as soon as no branch of it can go on."""
+        facts = {"type": type, "source": source, "subject": subject}
+        self.wanted.append(Wanted(name, wait, timeout, facts))
+        if not branch.get().name:
+            self.park()
+        raise Suspended
 
-        def park(now: datetime) -> None:
-            held = wait or Wait.objects.create(
-                run=self.row,
-                step=name,
-                type=type,
-                source=source,
-                subject=subject,
-                since=self.row.event.received_at - LOOK_BACK,
-                registered_at=now,
-                expires_at=now + timeout if timeout is not None else None,
-            )
+    def park(self) -> None:
+        """Register whatever is waited for and leave the worker, in one transaction.
+
+        A wait of another branch may have ended since this worker read it: then the run is due again at once."""
+
+        def write(now: datetime) -> None:
+            waits = [one.row or self.register(one, now) for one in self.wanted]
+            ends = [wait.expires_at for wait in waits if wait.expires_at is not None]
+            names = [" ".join(filter(None, [wait.type, wait.subject])) or wait.step for wait in waits]
             self.row.move(
                 "wait",
-                wake_at=held.expires_at,
-                waiting_for=" ".join(filter(None, [type, subject])) or name,
+                wake_at=min(ends, default=None),
+                waiting_for=", ".join(names)[:LONGEST_WAITING],
                 leased_until=None,
                 lease_owner="",
             )
+            known = [one.row.pk for one in self.wanted if one.row is not None]
+            if Wait.objects.filter(pk__in=known).exclude(status="pending").exists():
+                waking.requeue(self.row, now)
             failpoint("before_suspend_commit")
 
-        self.write(park, ending=True)
-        raise Suspended
+        self.write(write, ending=True)
+
+    def register(self, one: Wanted, now: datetime) -> Wait:
+        return Wait.objects.create(
+            run=self.row,
+            step=one.step,
+            since=self.row.event.received_at - LOOK_BACK,
+            registered_at=now,
+            expires_at=now + one.timeout if one.timeout is not None else None,
+            **one.facts,
+        )
+
+    # Branches
+
+    def parallel(self, branches: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+        """What each function returns, by the name of its branch; all wait at the same time.
+
+        Whatever a branch asks for is named beneath it, so the order of branches may change under a waiting run. One
+        that waits parks only itself; the run leaves its worker when none can go on, and returns when all have ended.
+        Then the first error of theirs is raised. In one worker they take turns: waits overlap, computing does not."""
+        places = {name: self.journal.take_name(checked(name)) for name in branches}
+        ended: dict[str, Future[Any]] = {}
+        stopped = False
+        for name, function in branches.items():
+            with self.journal.branching(places[name], [place for other, place in places.items() if other != name]):
+                try:
+                    ended[name] = outcome_of(function)
+                except Suspended:
+                    stopped = True
+        if stopped:
+            if not branch.get().name:
+                self.park()
+            raise Suspended
+        return {name: ended[name].result() for name in branches}
+
+    def beneath_branch(self, name: str) -> str:
+        """The name of what must be unique in the run, as an act: beneath the branch that asks, if one does."""
+        around = branch.get().name
+        return f"{around}/{name}" if around else name
 
     # What the doors above this one use
 
@@ -299,3 +356,10 @@ def told(step: Step) -> Any:
     if step.error:
         raise raised_again(step.error)
     return step.result
+
+
+def checked(name: str) -> str:
+    """The name of a branch: what stands beneath it begins with it and a slash."""
+    if not name or "/" in name or "#" in name:
+        raise Permanent(f"a branch is called by a word without / and #, not {name[:50]!r}")
+    return name

@@ -3,6 +3,7 @@
 import contextvars
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
@@ -19,6 +20,23 @@ FREE = ("log", "now", "random", "uuid", "patch")  # kinds that may come and go w
 NAMED = 20  # steps not asked for that a difference names
 
 inside: contextvars.ContextVar[str] = contextvars.ContextVar("inside", default="")  # the step whose function is at work
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of several functions of a run that stop each for itself."""
+
+    name: str = ""  # what all its names begin with; empty: the handler itself
+    beside: tuple[str, ...] = ()  # the branches next to it, and next to those around it
+
+    def hides(self, step: str) -> bool:
+        """Whether `step` belongs to another branch: what that one asks for says nothing of this one."""
+        return any(step.startswith(f"{other}/") for other in self.beside)
+
+
+WHOLE = Branch()
+branch: contextvars.ContextVar[Branch] = contextvars.ContextVar("branch", default=WHOLE)
+beneath: contextvars.ContextVar[str] = contextvars.ContextVar("beneath", default="")  # the nearest of both around
 
 
 class History:
@@ -58,12 +76,12 @@ class History:
     # Names
 
     def take_name(self, name: str, *, alone: bool = False) -> str:
-        """`name`, or `name#2` when this run asked for it before; beneath the step whose function asks, unless `alone`.
+        """`name`, or `name#2` when this run asked for it before; beneath the step or branch that asks, unless `alone`.
 
         Raises Permanent for a name that cannot be stored, LeftBehind in a function whose time is over."""
         if is_left_behind():
             raise LeftBehind
-        around = inside.get()
+        around = beneath.get()
         place = f"{around}/{name}" if around and not alone else name
         self.counted[place] = number = self.counted.get(place, 0) + 1
         taken = place if number == 1 else f"{place}#{number}"
@@ -76,11 +94,24 @@ class History:
         """While the function of step `name` is at work: what it asks for is named beneath it, anew at every try."""
         for place in [place for place in self.counted if place.startswith(f"{name}/")]:
             del self.counted[place]
-        token = inside.set(name)
+        asks, names = inside.set(name), beneath.set(name)
         try:
             yield
         finally:
-            inside.reset(token)
+            inside.reset(asks)
+            beneath.reset(names)
+
+    @contextmanager
+    def branching(self, name: str, others: list[str]) -> Iterator[None]:
+        """While branch `name` of several is at work: its names stand beneath its own, whatever the others come to."""
+        around = branch.get()
+        at_work = branch.set(Branch(name, (*around.beside, *others)))
+        names = beneath.set(name)
+        try:
+            yield
+        finally:
+            branch.reset(at_work)
+            beneath.reset(names)
 
     # Replay
 
@@ -108,17 +139,24 @@ class History:
         self.ahead.discard(name)
         self.unmet.pop(name, None)
 
+    def has_more(self) -> bool:
+        """Whether this run has been further than here, in this branch of it."""
+        here = branch.get()
+        return any(not here.hides(name) for name in self.ahead)
+
     def release(self, failed: Step) -> None:
         """The code may take another way from here: what followed the failure need not be asked for any more."""
-        self.released = [name for name, seq in self.unmet.items() if seq >= failed.seq]
+        here = branch.get()
+        self.released = [name for name, seq in self.unmet.items() if seq >= failed.seq and not here.hides(name)]
         for name in self.released:
             del self.unmet[name]
 
     def refuse_gap(self, how: str) -> None:
         """Raise Blocked when something the run has done was not asked for before this point."""
-        if not self.unmet:
+        here = branch.get()
+        names = [name for name in self.unmet if not here.hides(name)]
+        if not names:
             return
-        names = list(self.unmet)
         raise Blocked(f"{how} where this run went on with “{names[0]}”", reason="steps_changed", orphans=names[:NAMED])
 
 
