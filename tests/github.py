@@ -18,7 +18,7 @@ class FakeGitHub:
     comments: list[dict[str, Any]] = field(default_factory=list)
     pulls: list[dict[str, Any]] = field(default_factory=list)
     refs: dict[str, str] = field(default_factory=lambda: {"main": "c0"})
-    commits: dict[str, Any] = field(default_factory=lambda: {"c0": {"tree": {"sha": "t0"}}})
+    commits: dict[str, Any] = field(default_factory=lambda: {"c0": {"tree": {"sha": "t0"}, "parents": []}})
     blobs: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Any] = field(default_factory=dict)
     page: int = 100
@@ -45,6 +45,7 @@ class FakeGitHub:
             (rf"{git}/trees", "POST", self.keep("trees")),
             (rf"{git}/commits", "POST", self.keep("commits")),
             (rf"{git}/refs", "POST", self.add_ref),
+            (r"/repos/acme/shop/compare/(.+)\.\.\.(.+)", "GET", self.compare),
             (r"/repos/acme/shop/pulls/7", "GET", self.get_pull),
             (r"/repos/acme/shop/pulls/7/merge", "PUT", self.merge),
             (r"/repos/acme/shop/pulls", "POST", self.add_pull),
@@ -65,7 +66,7 @@ class FakeGitHub:
     def keep(self, shelf: str) -> Any:
         def store(data: Any, query: Any) -> Reply:
             sha = hashlib.sha1(json.dumps(data).encode()).hexdigest()
-            getattr(self, shelf)[sha] = {**data, "tree": {"sha": data["tree"]}} if shelf == "commits" else data
+            getattr(self, shelf)[sha] = as_commit(data) if shelf == "commits" else data
             return 201, {}, {"sha": sha}
 
         return store
@@ -81,6 +82,20 @@ class FakeGitHub:
             return 422, {}, {"message": "Reference already exists"}
         self.refs[name] = data["sha"]
         return 201, {}, {"ref": data["ref"]}
+
+    def compare(self, data: Any, query: Any, base: str, sha: str) -> Reply:
+        return 200, {}, {"ahead_by": len(self.line(sha) - self.line(self.refs[base]))}
+
+    def line(self, sha: str) -> set[str]:
+        """A commit and all before it."""
+        return {sha}.union(*(self.line(parent["sha"]) for parent in self.commits[sha]["parents"]))
+
+    def push(self, name: str, tree: Any, *, on: str) -> str:
+        """Somebody commits to a branch."""
+        sha = f"c{len(self.commits)}"
+        self.commits[sha] = as_commit({"tree": tree, "parents": [on]})
+        self.refs[name] = sha
+        return sha
 
     def get_pull(self, data: Any, query: Any) -> Reply:
         merged = {"merged": bool(self.merges), "merge_commit_sha": "m1" if self.merges else None}
@@ -106,3 +121,8 @@ class FakeGitHub:
     def list_pulls(self, data: Any, query: Any) -> Reply:
         head = query["head"][0].partition(":")[2]
         return 200, {}, [pull for pull in self.pulls if pull["head"]["ref"] == head]
+
+
+def as_commit(data: Any) -> Any:
+    """As it is read, from what was sent."""
+    return {**data, "tree": {"sha": data["tree"]}, "parents": [{"sha": each} for each in data["parents"]]}

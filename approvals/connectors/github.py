@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pydantic import Field, field_validator
 
 from approvals.connectors.answers import attempt, judge, parsed
-from approvals.errors import NotSent, OutcomeUnknown
+from approvals.errors import NotSent, OutcomeUnknown, Refused
 from approvals.kinds import Arguments, Far, Kind, Now, Result, register
 from approvals.tiers import Tier
 from project.lib import canonical
@@ -178,8 +178,7 @@ def create_pr(far: Far, wish: PullRequest, key: str) -> Result:
     head = branch(key)
     with Session(far.timeout) as http:
         github = GitHub(far, http)
-        if github.find(f"/repos/{wish.repo}/git/ref/heads/{quote(head)}") is None:
-            push(github, wish, head)
+        push(github, wish, head)
         body = {"title": wish.title, "body": wish.body, "head": head, "base": wish.base}
         answer = github.ask("POST", f"/repos/{wish.repo}/pulls", harmless=False, json=body)
         if answer.status == 422:
@@ -190,17 +189,52 @@ def create_pr(far: Far, wish: PullRequest, key: str) -> Result:
 
 
 def push(github: GitHub, wish: PullRequest, head: str) -> None:
-    """One commit on top of `base`, then the branch; until the branch exists nobody sees any of it."""
+    """One commit on top of `base`, then the branch; until the branch exists nobody sees any of it.
+
+    Raises Refused when a branch of that name holds something else than was approved."""
     git = f"/repos/{wish.repo}/git"
-    parent = github.get(f"{git}/ref/heads/{quote(wish.base)}")["object"]["sha"]
+    there = github.find(f"{git}/ref/heads/{quote(head)}")
+    if there is None:
+        parent = head_of_base(github, wish)
+        commit = {"message": wish.title, "tree": tree_on(github, wish, parent), "parents": [parent]}
+        sha = github.prepare(f"{git}/commits", commit)["sha"]
+        answer = github.ask("POST", f"{git}/refs", harmless=True, json={"ref": f"refs/heads/{head}", "sha": sha})
+        if answer.status == 422:  # somebody was faster: a twin of ours, or not
+            there = github.find(f"{git}/ref/heads/{quote(head)}")
+        if there is None:
+            github.sure(answer, harmless=True)
+            return
+    if not is_approved(github, wish, there["object"]["sha"]):
+        raise Refused(f"the branch {head} is there already and holds something else than was approved")
+
+
+def is_approved(github: GitHub, wish: PullRequest, sha: str) -> bool:
+    """Is it one commit on top of `base`, as it is or as it was, with exactly these files?
+
+    A tree is named by what it holds, so the one that we would make is the one that is there, or another."""
+    found = github.get(f"/repos/{wish.repo}/git/commits/{sha}")
+    parents = [parent["sha"] for parent in found["parents"]]
+    if len(parents) != 1 or found["tree"]["sha"] != tree_on(github, wish, parents[0]):
+        return False
+    return parents[0] == head_of_base(github, wish) or is_behind_base(github, wish, parents[0])
+
+
+def head_of_base(github: GitHub, wish: PullRequest) -> str:
+    return str(github.get(f"/repos/{wish.repo}/git/ref/heads/{quote(wish.base)}")["object"]["sha"])
+
+
+def is_behind_base(github: GitHub, wish: PullRequest, sha: str) -> bool:
+    """Was it the head of `base` once? The second page: the first one lists changed files, too."""
+    between = f"/repos/{wish.repo}/compare/{quote(wish.base, safe='')}...{sha}"
+    return bool(github.get(between, per_page=1, page=2)["ahead_by"] == 0)
+
+
+def tree_on(github: GitHub, wish: PullRequest, parent: str) -> str:
+    """The name of the tree of `parent` with our files in it."""
+    git = f"/repos/{wish.repo}/git"
     root = github.get(f"{git}/commits/{parent}")["tree"]["sha"]
     tree = [entry(github, git, file) for file in wish.files]
-    new_root = github.prepare(f"{git}/trees", {"base_tree": root, "tree": tree})["sha"]
-    commit = {"message": wish.title, "tree": new_root, "parents": [parent]}
-    sha = github.prepare(f"{git}/commits", commit)["sha"]
-    answer = github.ask("POST", f"{git}/refs", harmless=True, json={"ref": f"refs/heads/{head}", "sha": sha})
-    if answer.status != 422 or github.find(f"{git}/ref/heads/{quote(head)}") is None:  # 422: a twin was faster
-        github.sure(answer, harmless=True)
+    return str(github.prepare(f"{git}/trees", {"base_tree": root, "tree": tree})["sha"])
 
 
 def entry(github: GitHub, git: str, file: File) -> dict[str, str]:

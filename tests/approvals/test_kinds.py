@@ -15,6 +15,7 @@ from tests.github import FakeGitHub
 from tests.recorder import Recorder
 
 KEY = "pr-acme/shop-12"
+BRANCH = f"nightdesk/{KEY}"
 COMMENT = {"repo": "acme/shop", "number": 12, "body": "Thank you."}
 PULL = {
     "repo": "acme/shop",
@@ -147,6 +148,34 @@ class TestPullRequest:
     def test_a_second_delivery_finds_the_first(self, far, github):
         first = deliver("github.create_pr", far, PULL)
         assert deliver("github.create_pr", far, PULL) == first
+        assert len(github.pulls) == 1
+
+    def test_a_branch_that_holds_something_else_is_refused_and_nothing_is_opened(self, far, github):
+        github.push(BRANCH, "somebody's own", on="c0")
+        with pytest.raises(Refused, match="holds something else"):
+            deliver("github.create_pr", far, PULL)
+        assert github.pulls == []
+
+    def test_a_branch_with_our_files_on_something_else_is_refused(self, far, github):
+        github.push("wild", "a tree", on="c0")
+        deliver("github.create_pr", far, {**PULL, "base": "wild"})
+        github.pulls.clear()
+        with pytest.raises(Refused, match="holds something else"):
+            deliver("github.create_pr", far, PULL)
+        assert github.pulls == []
+
+    def test_a_branch_that_went_on_after_our_commit_is_refused(self, far, github):
+        deliver("github.create_pr", far, PULL)
+        github.pulls.clear()
+        github.push(BRANCH, "one more thing", on=github.refs[BRANCH])
+        with pytest.raises(Refused, match="holds something else"):
+            deliver("github.create_pr", far, PULL)
+
+    def test_a_branch_of_an_earlier_try_is_used_though_the_base_went_on(self, far, github):
+        deliver("github.create_pr", far, PULL)
+        github.pulls.clear()
+        github.push("main", "other files", on="c0")
+        deliver("github.create_pr", far, PULL)
         assert len(github.pulls) == 1
 
     def test_a_merged_one_counts_a_closed_one_does_not(self, far, github):
