@@ -1,6 +1,7 @@
 """A schedule's slot becomes an event, once: taken in the row first, rung after, rung again if that was cut short."""
 
 import uuid
+from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -62,14 +63,20 @@ def schedule_of(source: Source) -> Schedule | None:
         return None
 
 
+def next_slot(source: Source, schedule: Schedule) -> datetime | None:
+    """The slot it rings for next; None while it is not planned."""
+    return source.next_fire_at and source.next_fire_at - schedule.offset(source.slug)
+
+
 def take_and_ring(source: Source, now: datetime) -> int:
     """Take the due slots of `source` and ring them in order; 0 when another tick was first."""
-    assert source.next_fire_at is not None
     schedule = schedule_of(source)
     if schedule is None:
         return 0
     offset = schedule.offset(source.slug)
-    due = schedule.due(source.next_fire_at - offset, now - offset)
+    first = next_slot(source, schedule)
+    assert first is not None
+    due = schedule.due(first, now - offset)
     if not take(source, due, offset, now, spread=timedelta(seconds=schedule.spread)):
         return 0
     missed, rung = due.missed, 0
@@ -119,20 +126,37 @@ def backfill(source: Source, since: datetime, until: datetime, *, by: "User | No
     now = clock.now()
     if not since <= until <= now:
         raise NotValid("A range begins before it ends, and ends before now.", field="until")
-    schedule = parse_schedule(source.config)
-    slots = schedule.between(since, until)
-    if len(slots) > MOST_FILLED:
-        raise NotValid(f"These are over {MOST_FILLED} slots; choose a shorter range.", field="until")
+    if source.next_fire_at is None:
+        plan(source, now)  # the slots of `every` hang on its next one
     with transaction.atomic():
         held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         if not held.enabled or held.archived_at:
             raise NotValid("It is off: turn it on first.", field="since")
-        rung = set(source.slots.filter(fire_at__in=slots, outcome="fired").values_list("fire_at", flat=True))
-        missing = [slot for slot in slots if slot not in rung]
-        fill(source, missing, now, timedelta(seconds=schedule.spread))
+        missing = not_rung(held, since, until)
+        fill(source, missing, now, timedelta(seconds=parse_schedule(held.config).spread))
         Audit.write("back-fill", held, by=by, since=iso(since), until=iso(until), slots=len(missing))
         live.changed("sources", id=source.slug)
     return len(missing)
+
+
+def not_rung(source: Source, since: datetime, until: datetime) -> list[datetime]:
+    """Its slots of a range that have not rung. Raises NotValid for too many.
+
+    After an edit or a pause `every` hangs its slots on another moment; it never rings twice within its interval."""
+    schedule = parse_schedule(source.config)
+    slots = schedule.between(since, until, next_slot(source, schedule))
+    if len(slots) > MOST_FILLED:
+        raise NotValid(f"These are over {MOST_FILLED} slots; choose a shorter range.", field="until")
+    step = timedelta(seconds=schedule.every or 0)
+    fired = source.slots.filter(fire_at__range=(since - step, until + step), outcome="fired").order_by("fire_at")
+    rung = list(fired.values_list("fire_at", flat=True))
+    return [slot for slot in slots if not is_near(slot, rung, step)]
+
+
+def is_near(slot: datetime, rung: Sequence[datetime], step: timedelta) -> bool:
+    """Whether one of `rung`, which are in order, is this slot or lies less than `step` from it."""
+    place = bisect_left(rung, slot)
+    return any(one == slot or abs(one - slot) < step for one in rung[max(0, place - 1) : place + 1])
 
 
 def fill(source: Source, slots: Sequence[datetime], now: datetime, spread: timedelta) -> None:

@@ -340,6 +340,43 @@ def test_a_range_is_filled_with_what_has_not_rung(set_clock: Callable[[str], Non
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("jitter", [0, 300])
+def test_an_interval_is_filled_between_the_slots_that_rang_wherever_the_range_begins(
+    set_clock: Callable[[str], None], ann: User, jitter: int
+) -> None:
+    set_clock("02:03")
+    source = schedule({"every": 600, "catch_up": "none", "jitter": jitter})
+    fire.fire_due()
+    source.refresh_from_db()
+    set_clock(str((source.next_fire_at or clock.now()).time()))
+    fire.fire_due()
+    assert slots() == ["02:13"]
+    set_clock("02:47")
+    fire.fire_due()
+    source.refresh_from_db()
+    since, until = (datetime.fromisoformat(f"2027-01-05T{at}+00:00") for at in ("02:08:30", "02:37:07"))
+    assert fire.backfill(source, since, until, by=ann) == 2
+    fire.fire_due()
+    assert sorted(slots()) == ["02:13", "02:23", "02:33"]
+    source.disable(by=ann)
+    set_clock("02:50")
+    source.enable(by=ann)  # from now on its slots hang on this moment
+    assert fire.backfill(source, since, until, by=ann) == 0
+
+
+@pytest.mark.django_db
+def test_the_page_of_an_interval_shows_the_slots_it_is_going_to_ring(
+    set_clock: Callable[[str], None], owner: User, sign_in: Callable[[User], Client]
+) -> None:
+    set_clock("02:03")
+    schedule({"every": 600})
+    fire.fire_due()
+    set_clock("02:08")
+    plan = sign_in(owner).get(reverse("source-edit", args=["report"])).context["plan"]
+    assert [slot["at"][11:16] for slot in plan["fires"]] == ["02:13", "02:23", "02:33", "02:43", "02:53"]
+
+
+@pytest.mark.django_db
 def test_the_page_says_who_turned_it_off_and_why_and_fills_a_range(
     set_clock: Callable[[str], None], owner: User, sign_in: Callable[[User], Client]
 ) -> None:

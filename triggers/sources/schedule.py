@@ -99,10 +99,13 @@ class Schedule(BaseModel):
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.timezone)
 
-    def next_after(self, moment: datetime) -> datetime | None:
-        """The first slot strictly after `moment`, in UTC; None when there is none any more."""
+    def next_after(self, moment: datetime, anchor: datetime | None = None) -> datetime | None:
+        """The first slot strictly after `moment`, in UTC; None when there is none any more.
+
+        The slots of `every` hang on `anchor`, one of them; where none is known yet, on `moment`."""
         if self.every is not None:
-            return moment + timedelta(seconds=self.every)
+            step, hook = timedelta(seconds=self.every), anchor or moment
+            return hook + step * ((moment - hook) // step + 1)
         if self.at is not None:
             once = (self.at if self.at.tzinfo else self.at.replace(tzinfo=self.zone)).astimezone(UTC)
             return once if once > moment else None
@@ -143,9 +146,9 @@ class Schedule(BaseModel):
         part = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4]) / 2**32
         return timedelta(seconds=int(part * self.jitter))
 
-    def between(self, since: datetime, until: datetime) -> list[datetime]:
+    def between(self, since: datetime, until: datetime, anchor: datetime | None) -> list[datetime]:
         """The slots from `since` to `until`; one more than MOST_FILLED when there are more."""
-        first = self.next_after(since - timedelta(seconds=1))
+        first = self.next_after(since - timedelta(microseconds=1), anchor)
         return list(islice(takewhile(lambda slot: slot <= until, self.slots(first)), MOST_FILLED + 1)) if first else []
 
     def words(self) -> str:
@@ -178,16 +181,21 @@ def parse_schedule(config: Mapping[str, Any]) -> Schedule:
         raise NotValid(f"{field}: {said}", field=field) from error
 
 
+def same_schedule(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether both ring at the same times, however they are written. Raises NotValid."""
+    return parse_schedule(one) == parse_schedule(other)
+
+
 def words(config: Mapping[str, Any]) -> str:
     """The schedule as a sentence."""
     return parse_schedule(config).words()
 
 
-def preview(config: Mapping[str, Any], count: int, after: datetime) -> dict[str, Any]:
+def preview(config: Mapping[str, Any], count: int, after: datetime, anchor: datetime | None = None) -> dict[str, Any]:
     """`{words, warnings, fires: [{at, local, note?}]}`: the next `count` slots, by the code that fires."""
     schedule = parse_schedule(config)
     fires: list[dict[str, str]] = []
-    slot = schedule.next_after(after)
+    slot = schedule.next_after(after, anchor)
     while slot is not None and len(fires) < count:
         local = slot.astimezone(schedule.zone)
         fires.append({"at": iso(slot), "local": local.strftime("%a %Y-%m-%d %H:%M:%S %Z")})

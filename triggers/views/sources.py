@@ -27,7 +27,7 @@ from triggers.forms.schedule import ScheduleForm
 from triggers.forms.source import KINDS, SecretForm, form_for
 from triggers.models import Audit, Event, Refusal, ScheduleFire, Source, Trigger, Watch
 from triggers.sources.details import warning_of
-from triggers.sources.schedule import preview, zones
+from triggers.sources.schedule import parse_schedule, preview, same_schedule, zones
 from triggers.views.lists import Filters, as_table, list_page
 from triggers.vitals import REPEATS, last_deliveries, next_expected, vitals_of
 
@@ -150,7 +150,10 @@ def plan_of(form: SourceForm) -> dict[str, Any] | None:
     """The schedule in words with its next slots, by the code that fires; None while it makes no sense."""
     assert isinstance(form, ScheduleForm)
     try:
-        return preview(form.as_it_stands(), NEXT, clock.now())
+        config, row = form.as_it_stands(), form.source
+        is_kept = row is not None and same_schedule(config, row.config)
+        anchor = fire.next_slot(row, parse_schedule(config)) if row and is_kept else None
+        return preview(config, NEXT, clock.now(), anchor)
     except (NotValid, KeyError):
         return None
 
