@@ -1,5 +1,6 @@
 """Whether an event's data is what its type says, and in words what is not. Pure."""
 
+import logging
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from project.lib.json_schema import Validator, compiled, place_of
+from project.lib.json_schema import BadSchema, Validator, compiled, place_of
 from triggers.shapes import type_name
 from triggers.viewing import MISSING, Readable, data_of
 
+logger = logging.getLogger("nightdesk.types")
 MOST_FAULTS = 10  # of one value
 LONGEST_WORDS = 500  # characters of one fault
 LONGEST_PLACE = 255  # of where it is, as a dead letter keeps it: senders choose the names of members
@@ -19,6 +21,15 @@ LONGEST_PLACE = 255  # of where it is, as a dead letter keeps it: senders choose
 def checker_of(schema: dict[str, Any]) -> Validator:
     """Made once for each text. Raises BadSchema."""
     return compiled(orjson.dumps(schema).decode())
+
+
+def readable(type: str, schema: dict[str, Any]) -> Validator | None:
+    """The checker of a type's schema as its row has it; None when nobody can read it (any more)."""
+    try:
+        return checker_of(schema)
+    except BadSchema as unreadable:
+        logger.error("The schema of the type %s cannot be read: %s", type, unreadable)
+        return None
 
 
 def faults_in(check: Validator, value: Any) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from django.db.models import Max, Min
 from project.lib import clock, json_schema
 from project.lib.live import changed
 from triggers import shapes
-from triggers.fitting import checker_of, faults_in, named
+from triggers.fitting import faults_in, named, readable
 from triggers.models import Event, EventType, Learnt
 
 NAME = "event_types"  # of the row that says how far this has come
@@ -135,7 +135,7 @@ def begun(type: str, found: Found) -> EventType | None:
 
 def look_into(row: EventType, values: Iterable[tuple[int, datetime, Any]]) -> None:
     """Grow the shape by these values; tell what differs from a schema that is kept."""
-    check = checker_of(row.schema) if row.is_settled and row.schema else None
+    check = readable(row.type, row.schema) if row.is_settled and row.schema else None
     for seq, at, value in values:
         differs = list(differences(row.schema, check, value)) if check else []
         for path, what in differs:

@@ -8,7 +8,7 @@ from typing import Any
 from project.lib.json_schema import Validator
 from triggers import registry
 from triggers.envelope import INNER, Arrival
-from triggers.fitting import checker_of, misfit
+from triggers.fitting import misfit, readable
 from triggers.keys import keys_of
 from triggers.matching import Rule, Verdict, match, reads_of
 from triggers.models import ConfigVersion, Event, EventType, Source, Trigger
@@ -18,6 +18,7 @@ KEPT = 10.0  # seconds after which the rows are read again, also when nobody sai
 MAX_HOPS = 8  # an event that was handed on more often starts nothing
 MOST_ASKED = 5000  # types remembered; a sender may invent them
 MOST_SAID = 1000  # sets of values whose verdicts are remembered
+UNREADABLE = ("schema", "the schema of its type cannot be read; mend it on the page of the type, then run this again")
 LATER = "accepted"  # too large to match at the door
 
 
@@ -29,7 +30,9 @@ class Table:
     sources: dict[str, Source]
     rules: tuple[Rule, ...]
     read_at: float
-    refusing: dict[str, Validator] = field(default_factory=dict)  # by type: what its data must be
+    refusing: dict[str, Validator | None] = field(
+        default_factory=dict
+    )  # by type: what its data must be; None: unreadable
     asked: dict[tuple[str, str], "Asked"] = field(default_factory=dict)
     said: dict[tuple[Hashable, ...], list[Verdict | None]] = field(default_factory=dict)  # by what first clauses read
 
@@ -124,7 +127,7 @@ def read() -> Table:
     sources = {source.slug: source for source in Source.objects.open()}
     rules = tuple(rule_of(trigger) for trigger in Trigger.objects.armed().order_by("priority", "pk"))
     types = EventType.objects.filter(mode="refuse").values_list("type", "schema")
-    refusing = {type: checker_of(schema) for type, schema in types}
+    refusing = {type: readable(type, schema) for type, schema in types}
     return Table(version, sources, rules, time.monotonic(), refusing)
 
 
@@ -157,11 +160,13 @@ def turned_away(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Rou
         return suppressed(why)
     if not (known.refusing or registry.MIDDLEWARE) or slug_of(arrival) in INNER:
         return None
-    check = known.refusing.get(arrival.type)
-    if at_door and check and size_of(arrival) > DOOR_BYTES:
-        return Route([], [], LATER)
-    if check and (fault := misfit(check, arrival)):  # type: ignore[arg-type]
-        return refused(*fault, at_door=at_door)
+    if arrival.type in known.refusing:
+        if at_door and size_of(arrival) > DOOR_BYTES:
+            return Route([], [], LATER)
+        check = known.refusing[arrival.type]
+        fault = misfit(check, arrival) if check else UNREADABLE  # type: ignore[arg-type]
+        if fault:
+            return refused(*fault, at_door=at_door)
     return Route([], [], LATER) if at_door and registry.MIDDLEWARE else None
 
 

@@ -17,7 +17,7 @@ from tests.handlers import registered, work
 from triggers import dispatch, event_types, learning, shapes
 from triggers.errors import NotValid
 from triggers.fitting import checker_of
-from triggers.models import DeadLetter, Event, EventType, Run
+from triggers.models import ConfigVersion, DeadLetter, Event, EventType, Run
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1/event-types"
@@ -312,6 +312,23 @@ class TestATypeRefuses:
         assert told["status"] == "accepted"
         dispatch.match_stored(None)
         assert Event.objects.get(pk=told["seq"]).status == "invalid"
+
+    def test_a_schema_that_cannot_be_read_any_more_keeps_out_its_own_type_and_no_other(
+        self, send: Callable[..., Any], owner: User, sign_in: Any
+    ) -> None:
+        sound = known().schema
+        EventType.objects.filter(type=ORDER).update(schema={"type": 7})
+        ConfigVersion.bump()
+        seq = send(order(1))[1]["seq"]
+        come(order(2), source_slug="api", type="shop.other")
+        event, letter = Event.objects.get(pk=seq), DeadLetter.objects.get()
+        assert (event.status, letter.place) == ("invalid", "schema")
+        assert "cannot be read" in letter.message
+        learning.learn()
+        row = known()
+        event_types.change(row, by=owner, version=row.version, schema=sound)
+        sign_in(owner).post(f"/api/v1/dead-letters/{letter.pk}/redrive", {}, content_type="application/json")
+        assert Event.objects.get(pk=seq).status == "ignored"
 
     def test_it_wakes_nobody(self, send: Callable[..., Any]) -> None:
         with registered("waits", lambda run: run.wait_for("it", type=ORDER, source="api", subject="s").data["id"]):
