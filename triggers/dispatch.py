@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from project.lib import clock
 from project.lib.apart import Round, each
-from triggers import bells, breakers, endings, fire, overflow, turns, waking
+from triggers import bells, breakers, endings, fire, moving, overflow, turns, waking
 from triggers.errors import BuriedAlready
 from triggers.execute import reclaim
 from triggers.ingest import match_stored
@@ -38,6 +38,7 @@ def stages() -> dict[str, Callable[[], int]]:
         "reclaimed": reclaim_lost,
         "woken": wake_due,
         "matched": partial(match_stored, None, limit=ROUND),
+        "moved": partial(moving.move_due, ROUND),
         "answered": repair_waits,
         "fired": fire.fire_due,
         "buried": bury_dead,

@@ -9,7 +9,7 @@ from django.db.models import F
 from project.lib import clock
 from project.lib.live import changed
 from project.lib.prepared import Select, Update
-from triggers import breakers, registry
+from triggers import breakers, moving, registry
 from triggers.ingest import store_internal
 from triggers.matching import type_matches
 from triggers.models import Audit, Counted, DeadLetter, Event, Run, Trigger, Wait
@@ -154,12 +154,23 @@ def ring_alarm(mark: str, now: datetime) -> tuple[bool, datetime | None]:
 
 
 def say(run: Run) -> None:
-    """Store `nightdesk.run.<status>` if a trigger listens; a run woken by such an event says nothing."""
+    """Store `nightdesk.run.<status>` if a trigger listens, or the machine that started it; a run woken by such an
+    event says nothing. To a machine it is one more link of the agent's chain, which must not go on for ever."""
     type = f"nightdesk.run.{run.status}"
-    if is_own(run.event) or not is_listened_to(type):
+    if is_own(run.event):
+        return
+    to_machine = moving.listens(run, type)
+    if not (to_machine or is_listened_to(type)):
         return
     data = {"run": run.pk, "handler": run.handler, "event": run.event_id, "reason": run.reason, "status": run.status}
-    store_internal(source="/nightdesk", type=type, subject=f"runs/{run.pk}", data=data)
+    store_internal(
+        source="/nightdesk",
+        type=type,
+        subject=f"runs/{run.pk}",
+        data=data,
+        correlationid=run.event.correlationid if to_machine else "",
+        hops=run.event.hops + 1 if to_machine else 0,
+    )
 
 
 def is_own(event: Event) -> bool:

@@ -12,11 +12,11 @@ from project.lib import clock
 from project.lib.apart import each
 from project.lib.failpoints import failpoint
 from project.lib.live import changed
-from triggers import bells, flow, middleware, receipts, registry, routing, store, tallies, waking
+from triggers import bells, flow, middleware, moving, receipts, registry, routing, store, tallies, waking
 from triggers.dialect import Cursor, Dialect, Postgres
 from triggers.envelope import INNER, Arrival
 from triggers.errors import QueueFull, TriggerFull
-from triggers.models import Event, Trigger
+from triggers.models import AgentEvent, Event, Trigger
 from triggers.routing import Route, Table
 from triggers.store import ConfigChanged, Member
 
@@ -105,6 +105,7 @@ def announce(members: Sequence[Member]) -> None:
     if fresh:
         waking.wake_waits([member.seq for member in fresh if member.route.status != routing.LATER])
         match_stored([member.seq for member in fresh if member.route.status == routing.LATER])
+        moving.move_agents(member.arrival.correlationid for member in fresh)
         receipts.tell([member.seq for member in fresh if member.route.status != routing.LATER])
     changed("events")
 
@@ -141,6 +142,9 @@ def store_internal(
         emitted_by=emitted_by,
         requester_id=requester_id,
     )
+    if correlationid:
+        with connection.cursor() as cursor:
+            store.name_agents(dialect(cursor), [(event.pk, correlationid)])
     transaction.on_commit(lambda: match_stored([event.pk]), robust=True)
     return event
 
@@ -160,7 +164,7 @@ def match_one(event_id: int) -> bool:
         return False
     known = routing.table()
     route, edits = judged(event, known)
-    event.requester_id = admitted_by(event) or event.requester_id  # of its runs; its own stays as it was
+    event.requester_id = event.admitted_by() or event.requester_id  # of its runs; its own stays as it was
     member = Member(event, route, seq=event.pk)  # type: ignore[arg-type]
     with transaction.atomic(), connection.cursor() as cursor:
         flow.lock(dialect(cursor), member.route.matched)  # before the event, as everywhere
@@ -170,6 +174,10 @@ def match_one(event_id: int) -> bool:
         if not store.start_runs(dialect(cursor), member, known.version):
             return False
         Event.objects.filter(pk=event_id).update(status=route.status, outcomes=route.outcomes, **edits)
+        if route.status in waking.DEAF:
+            AgentEvent.objects.to_come().filter(event=event_id).delete()
+        else:
+            store.name_agents(dialect(cursor), [(event_id, event.correlationid)])
         if route.refused:
             for hook in registry.at_refusal:
                 hook(event, route.refused)
@@ -192,10 +200,3 @@ def judged(event: Event, known: Table) -> tuple[Route, dict[str, Any]]:
         for name, value in edits.items():
             setattr(event, name, value)
     return routing.ask(event, known, at_door=False), edits
-
-
-def admitted_by(event: Event) -> int | None:
-    """Who let it in after it had been refused: he counts as one who asked for what follows."""
-    if event.source_id is None:
-        return None
-    return event.letters.filter(kind="event", status="redriven").values_list("settled_by", flat=True).first()

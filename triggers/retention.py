@@ -16,6 +16,7 @@ from project.lib import clock
 from triggers import blobs, registry
 from triggers.endings import ALARM
 from triggers.models import (
+    AgentEvent,
     Bulk,
     BulkItem,
     Counted,
@@ -151,6 +152,7 @@ def free_events(rows: "models.QuerySet[Event]") -> "models.QuerySet[Event]":
         letters.filter(event=OuterRef("pk")),
         letters.filter(run__event=OuterRef("pk")),
         BulkItem.objects.to_come().filter(ref=OuterRef("pk"), job__verb="run_again"),
+        AgentEvent.objects.to_come().filter(event=OuterRef("pk")),
         Pin.objects.filter(event=OuterRef("pk")),
     )
     return rows.exclude(status="accepted").filter(*(~Exists(holders) for holders in held))

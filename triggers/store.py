@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from triggers import flow
-from triggers.dialect import Dialect, Key, Opening, marks
+from triggers.dialect import MOST_PARAMETERS, Dialect, Key, Opening, marks, parts
 from triggers.envelope import Arrival
 from triggers.errors import TriggerFull
 from triggers.matching import Rule
@@ -68,6 +68,7 @@ def write(db: Dialect, members: Sequence[Member], version: int) -> None:
         start(db, fresh, opening, at_edge=True)
         moment = db.when(opening.now)
         db.insert(EVENTS, EVENT_COLUMNS, [event_row(db, member, moment) for member in fresh])
+        name_agents(db, [(member.seq, member.arrival.correlationid) for member in fresh])
     count_duplicates(db, members)
 
 
@@ -223,3 +224,18 @@ def note_waits(db: Dialect, members: Sequence[Member]) -> None:
     awaited = {row[0] for row in db.rows(sql, ["pending", *types])}
     for member in members:
         member.awaited = member.arrival.type in awaited
+
+
+def name_agents(db: Dialect, told: Iterable[tuple[int, str]]) -> None:
+    """Note for each agent which of these stored events name it, once: `(event, correlationid)`."""
+    named = [(event, slug) for event, slug in told if slug]
+    agents: dict[str, int] = {}
+    for some in parts(sorted({slug for _, slug in named}), MOST_PARAMETERS):
+        sql = f"SELECT slug, id FROM triggers_agent WHERE archived_at IS NULL AND slug IN ({marks(len(some))})"
+        agents |= dict(db.rows(sql, some))
+    rows = [(agents[slug], event) for event, slug in named if slug in agents]
+    for few in parts(rows, MOST_PARAMETERS // 2):
+        values = ", ".join(["(%s, %s)"] * len(few))
+        once = "ON CONFLICT (event_id) DO NOTHING"
+        sql = f"INSERT INTO triggers_agentevent (agent_id, event_id) VALUES {values} {once}"
+        db.run(sql, [value for row in few for value in row])

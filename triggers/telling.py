@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.db import DatabaseError
 
 from project.lib.live import changed
-from triggers import bells, receipts, refusals, tallies, uses, waking
+from triggers import bells, moving, receipts, refusals, tallies, uses, waking
 from triggers.ingest import Outcome, match_stored
 from triggers.models import Source
 from triggers.routing import LATER
@@ -32,6 +32,7 @@ class Told:
     bells: tuple[int, ...]  # runs that may be taken up at once
     awaited: bool
     later: bool  # it was too large to be matched at the door
+    correlationid: str  # perhaps the name of an agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ class Teller:
 
 
 def told_of(member: Member) -> Told:
-    return Told(member.seq, tuple(member.bells), member.awaited, member.route.status == LATER)
+    is_later = member.route.status == LATER
+    return Told(member.seq, tuple(member.bells), member.awaited, is_later, member.arrival.correlationid)
 
 
 def tell(fresh: list[Told], repeats: list[Repeat]) -> None:
@@ -90,6 +92,7 @@ def tell(fresh: list[Told], repeats: list[Repeat]) -> None:
             waking.wake_waits(awaited)
         if large := [told.seq for told in fresh if told.later]:
             match_stored(large)
+        moving.move_agents(told.correlationid for told in fresh)
         for repeat in repeats:
             refusals.keep_duplicate(
                 Source.objects.get(slug=repeat.slug),

@@ -1,5 +1,6 @@
 """The rows of the machine, by noun."""
 
+from triggers.models.agent import Agent, AgentEvent, AgentSnapshot
 from triggers.models.audit import Audit
 from triggers.models.blob import Blob
 from triggers.models.breaker import Breaker
@@ -21,6 +22,9 @@ from triggers.models.watch import Position, Watch, WatchedFile
 from triggers.models.words import EventWords
 
 __all__ = [
+    "Agent",
+    "AgentEvent",
+    "AgentSnapshot",
     "Audit",
     "Blob",
     "Breaker",

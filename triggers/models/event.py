@@ -88,6 +88,12 @@ class Event(models.Model):
     def has_data(self) -> bool:
         return bool(self.data_text)
 
+    def admitted_by(self) -> int | None:
+        """Who let it in after it had been refused: he counts as one who asked for what follows."""
+        if self.source_id is None:
+            return None
+        return self.letters.filter(kind="event", status="redriven").values_list("settled_by", flat=True).first()
+
 
 class Seen(models.Model):
     """A key that was claimed: until the window ends, whoever brings it again is a duplicate."""

@@ -1,0 +1,138 @@
+"""Events move agents: each once, in the order of their numbers, under the lock of the agent's row.
+
+Which agent an event names is written in the event's own transaction (triggers/store.py); taking it up is the next one,
+begun after the commit and repeated by tick."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from django.db import transaction
+
+from project.lib import clock
+from project.lib.apart import each
+from project.lib.live import changed
+from triggers import bells, registry
+from triggers.envelope import INNER
+from triggers.machines import MACHINES, MOVED, Judged, Machine, Verdict
+from triggers.models import Agent, AgentEvent, AgentSnapshot, Event, Run
+
+PIECE = 50  # events of one agent a transaction
+SNAPSHOT = 100  # moves between two snapshots
+SUPPRESSED = "suppressed"
+
+
+def move_agents(slugs: Iterable[str]) -> int:
+    """Let the agents of these names take up what came for them; returns how many events that were."""
+    names = {slug for slug in slugs if slug}
+    if not names:
+        return 0
+    return each(catch_up, Agent.objects.kept().filter(slug__in=names).order_by("pk").values_list("pk", flat=True))
+
+
+def move_due(limit: int) -> int:
+    """The same for every agent for which something waits and whose machine is loaded here."""
+    waiting = AgentEvent.objects.to_come().filter(agent__machine__in=sorted(MACHINES))
+    return each(catch_up, list(waiting.order_by("agent").values_list("agent", flat=True).distinct()[:limit]))
+
+
+def catch_up(agent_id: int) -> int:
+    """Until nothing is left, or an event is not matched yet: what came after it waits for it."""
+    machine = MACHINES.get(Agent.objects.get(pk=agent_id).machine)
+    taken = 0
+    while machine and (judged := judge_next(agent_id, machine)):
+        taken += take_up(agent_id, machine, judged)
+    return taken
+
+
+def judge_next(agent_id: int, machine: Machine) -> dict[int, Judged]:
+    """What the guards say of the next events, by their numbers: user code runs in no transaction."""
+    judged = {}
+    for row in next_of(agent_id):
+        if row.event.status == "accepted":
+            break
+        judged[row.event_id] = machine.judge(row.event)
+    return judged
+
+
+def next_of(agent_id: int) -> list[AgentEvent]:
+    """Their events without payloads: a guard that looks reads its own."""
+    rows = AgentEvent.objects.to_come().filter(agent=agent_id).order_by("event").select_related("event")
+    return list(rows.defer(*(f"event__{name}" for name in ("raw", "data_json", "headers", "credentials")))[:PIECE])
+
+
+def take_up(agent_id: int, machine: Machine, judged: Mapping[int, Judged]) -> int:
+    """One transaction: the next events, as far as they are judged; one that came between ends it."""
+    with transaction.atomic():
+        agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+        now, state, taken, moves = clock.now(), agent.status, 0, agent.moves
+        version = agent.version
+        for row in next_of(agent_id):
+            if row.event_id not in judged or row.event.status == "accepted":
+                break
+            taken += 1
+            if is_no_concern(row.event, machine):
+                row.delete()
+                continue
+            verdict = verdict_of(machine, state, row.event, judged[row.event_id])
+            version += 1
+            write(row, version, state, verdict, machine, now)
+            if verdict.outcome == MOVED:
+                state, moves = verdict.end, moves + 1
+                start_runs(row.event, verdict, now)
+                if moves % SNAPSHOT == 0:
+                    AgentSnapshot.objects.create(agent=agent, number=version, status=state, at=now)
+        if version > agent.version:
+            moved = {"moved_at": now} if moves > agent.moves else {}
+            Agent.objects.filter(pk=agent_id).update(status=state, version=version, moves=moves, **moved)
+            changed("agents", id=agent.slug)
+    return taken
+
+
+def is_no_concern(event: Event, machine: Machine) -> bool:
+    """What the desk says of its runs and actions along the way, unless the machine has a move on it."""
+    return event.source_slug in INNER and event.emitted_by is None and not machine.hears(event.type)
+
+
+def verdict_of(machine: Machine, state: str, event: Event, judged: Judged) -> Verdict:
+    if event.status == SUPPRESSED:
+        return Verdict(SUPPRESSED, state, f"it was handed on {event.hops} times, or the desk did this itself")
+    return machine.answer(state, event.type, judged)
+
+
+def write(row: AgentEvent, number: int, state: str, verdict: Verdict, machine: Machine, now: datetime) -> None:
+    AgentEvent.objects.filter(pk=row.pk).update(
+        number=number,
+        outcome=verdict.outcome,
+        start=state,
+        end=verdict.end,
+        detail=verdict.detail[:500],
+        machine_version=machine.version[:64],
+        at=now,
+    )
+
+
+def start_runs(event: Event, verdict: Verdict, now: datetime) -> None:
+    """The move's action first, then what the new state starts; no trigger stands behind them."""
+    asker = event.admitted_by() or event.requester_id
+    for handler in verdict.starts:
+        code = registry.HANDLERS.get(handler)
+        run = Run.objects.create(
+            event=event,
+            handler=handler,
+            handler_version=code.version if code else "",
+            queued_at=now,
+            due_at=now,
+            rung_at=now,
+            requester_id=asker,
+        )
+        bells.ring_on_commit([run.pk])
+        changed("runs", id=run.pk)
+
+
+def listens(run: Run, type: str) -> bool:
+    """Whether a machine started `run` and has a move on events of this type, which tell of its end."""
+    if run.trigger_id is not None or not run.event.correlationid:
+        return False
+    row = AgentEvent.objects.filter(event=run.event_id, outcome=MOVED).select_related("agent").first()
+    machine = MACHINES.get(row.agent.machine) if row else None
+    return machine is not None and machine.hears(type)
