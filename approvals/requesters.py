@@ -10,7 +10,9 @@ def chain(run: Run, *, four_eyes: bool, asked_by: int | None = None) -> list[int
     trigger's last run.
 
     Nearest first."""
-    people = [asked_by, *(row.requester_id for row in ancestry(run)), run.event.requester_id, who_ended(run)]
+    before = ancestry(run)
+    people = [asked_by, *(row.requester_id for row in before), *(row.event.requester_id for row in before)]
+    people.append(who_ended(run))
     if four_eyes and run.trigger is not None:
         people.append(run.trigger.owner_id)
         if changed_since_last_run(run):
@@ -30,11 +32,17 @@ def who_ended(run: Run) -> int | None:
 
 
 def ancestry(run: Run) -> list[Run]:
-    """The run, the one it repeats, and so on."""
+    """The run, the one it repeats or by whose event it was woken, and so on."""
     rows = [run]
-    while (before := rows[-1].rerun_of) is not None and len(rows) < 100:
+    while (before := rows[-1].rerun_of or emitter_of(rows[-1])) is not None and len(rows) < 100:
         rows.append(before)
     return rows
+
+
+def emitter_of(run: Run) -> Run | None:
+    """The run that emitted its event: who asked for that one asked for what follows."""
+    emitted_by = run.event.emitted_by
+    return Run.objects.select_related("event").filter(pk=emitted_by).first() if emitted_by else None
 
 
 def changed_since_last_run(run: Run) -> bool:

@@ -206,6 +206,15 @@ def cloudevents(number: int) -> Made:
     return {"Content-Type": "application/cloudevents+json"}, body
 
 
+def task_assigned(number: int) -> Made:
+    """It names the agent `coder` of the tour."""
+    headers, body = cloudevents(number)
+    task = {"repo": "acme/shop", "number": number, "title": "Correct the README"}
+    text = 'The first line of README.md says "recieve"; it should be "receive".'
+    named = {"type": "task.assigned", "subject": f"tasks/{number}", "correlationid": "coder"}
+    return headers, {**body, **named, "data": {**task, "text": text}}
+
+
 def upload(number: int) -> Made:
     """A table for the watched folder; its name travels as a header."""
     return {"File-Name": f"orders-{number}.csv"}, f"order,total\n{number},49.90\n{number + 1},12.50\n"
@@ -224,4 +233,5 @@ SAMPLES: dict[str, Sample] = {
     "upload": Sample("inbox", "a file in the watched folder; wakes new-upload", upload),
     "generic": Sample("generic", "an order from any program that signs its JSON", generic),
     "cloudevents": Sample("api", "a CloudEvent in structured form", cloudevents),
+    "task-assigned": Sample("api", "a task for the agent `coder`, which plans it and asks for your nod", task_assigned),
 }

@@ -10,7 +10,8 @@ from approvals.models import Connection
 from project.lib import clock, crypto
 from project.people import roles
 from project.people.models import User
-from triggers.models import Audit, ConfigVersion, Source, Trigger
+from triggers import agents
+from triggers.models import Agent, Audit, ConfigVersion, Source, Trigger
 from triggers.sources.schedule import Schedule
 
 OWNER = "owner"
@@ -104,6 +105,8 @@ TRIGGERS: dict[str, dict[str, Any]] = {
     },
 }
 
+AGENTS = {"coder": "code-agent"}  # slug -> machine
+
 # Practice ones, beside `default`.
 CONNECTIONS = ("github", "http", "smtp", "slack", "feishu", "wecom", "stripe", "kafka")
 
@@ -133,6 +136,7 @@ def seed(owner: User) -> list[str]:
             *(slug for slug, fields in SOURCES.items() if add_source(slug, fields)),
             *(slug for slug, fields in TRIGGERS.items() if add_trigger(slug, fields, owner)),
             *(slug for slug in map("practice-{}".format, CONNECTIONS) if add_connection(slug)),
+            *(slug for slug, machine in AGENTS.items() if add_agent(slug, machine, owner)),
         ]
         if not Connection.objects.filter(slug="default").exists():
             # Without an address of ours the alarm goes to the practice page, where it can be seen.
@@ -178,4 +182,11 @@ def add_connection(slug: str) -> bool:
     system = slug.removeprefix("practice-")
     row = Connection.objects.create(slug=slug, name=f"Practice {system}", system=system, practice=True)
     Audit.write("create", row, tour=True)
+    return True
+
+
+def add_agent(slug: str, machine: str, owner: User) -> bool:
+    if Agent.objects.filter(slug=slug).exists():
+        return False
+    agents.make(slug, machine, by=owner)
     return True

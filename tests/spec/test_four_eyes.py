@@ -140,3 +140,11 @@ def test_each_deed_is_in_the_audit_trail(ann, ben):
         ("reject", ben),
         ("reject", ben),
     ]
+
+
+def test_who_asked_for_a_run_asked_for_what_its_events_wake(ann, ben):
+    """A handler that emits an event hands on who stands behind it, however many runs lie between."""
+    first = builders.run(event=builders.event(requester=ann))
+    second = builders.run(event=builders.event(emitted_by=first.pk), requester=ben)
+    third = builders.run(event=builders.event(emitted_by=second.pk))
+    assert requesters.chain(third, four_eyes=False) == [ben.pk, ann.pk]
