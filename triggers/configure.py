@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, models, transaction
 from pydantic import ValidationError
 
-from project.lib import crypto
+from project.lib import clock, crypto
 from project.lib.faults import first_fault
 from project.lib.live import changed
 from project.lib.problem import Problem
@@ -24,7 +24,7 @@ from triggers.sources.details import check_secret, checked_details, refuse_short
 from triggers.sources.file import checked_watch
 from triggers.sources.kafka import checked_topics
 from triggers.sources.mail import checked_mailbox
-from triggers.sources.schedule import parse_schedule
+from triggers.sources.schedule import checked_schedule, parse_schedule, same_schedule
 from triggers.sources.stream import checked_stream
 from triggers.sources.verify import catalogue
 
@@ -37,6 +37,7 @@ CHECKED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {  # the con
     "redis_stream": checked_stream,
     "kafka": checked_topics,
     "database": checked_table,
+    "schedule": checked_schedule,
 }
 NAME_THEIR_TYPES = ("cloudevents", "redis_stream", "kafka")  # what comes may be CloudEvents, with types of their own
 OF_THE_API = ("fit", "preview")  # POST /sources/fit: a source of that name could not be asked for
@@ -67,6 +68,8 @@ def unsaved_source(slug: str, **fields: Any) -> Source:
     if slug in OF_THE_API:
         raise NotValid(f"`{slug}` is an address of the API; choose another.", field="slug")
     fields = checked_source(fields, slug=slug)
+    if fields["kind"] == "schedule":
+        refuse_past(fields["config"])
     secrets = fields.pop("secrets", None)
     return Source(slug=slug, sealed_secrets=crypto.seal(secrets), **fields)
 
@@ -100,15 +103,25 @@ def change_source(source: Source, *, by: "User | None", version: int, **fields: 
     refuse_stale(source.version, version)
     given = {"kind": source.kind, "provider": source.provider, "config": source.config, **fields}
     complete = checked_source(given, slug=source.slug)
+    written = {name: complete[name] for name in fields if not is_as_before(source, name, complete[name])}
+    if source.kind == "schedule" and "config" in written:
+        refuse_past(written["config"])
     with transaction.atomic():
         held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         refuse_stale(held.version, version)
         was_on = held.enabled
-        held.change(by=by, **{name: complete[name] for name in fields})
+        held.change(by=by, **written)
         if held.enabled != was_on:
             switched(held, by=by)
         changed("sources", id=held.slug)
     return held
+
+
+def is_as_before(source: Source, name: str, value: Any) -> bool:
+    """Whether it is left alone: a schedule that stays on, and what it was, keeps its next slot."""
+    if name == "config" and source.kind == "schedule":
+        return same_schedule(source.config, value)
+    return name in ("config", "enabled") and getattr(source, name) == value
 
 
 def leads_elsewhere(source: Source, config: Mapping[str, Any] | None) -> bool:
@@ -122,8 +135,6 @@ def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
     kind = fields.get("kind")
     if kind is None or kind not in Source.KINDS:
         raise NotYet(f"Sources of kind `{kind}` are not built yet; there are {', '.join(Source.KINDS)}.", field="kind")
-    if kind == "schedule":
-        parse_schedule(fields.get("config") or {})
     if check := CHECKED.get(kind):
         fields["config"] = check(fields.get("config") or {})
     if fields.get("idempotency_key"):
@@ -158,6 +169,12 @@ def checked_scheme(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
         known = sorted([*catalogue(), "custom"])
         raise NotValid(f"Nightdesk knows no provider `{provider}`.", field="provider", known=known)
     return checked_details(provider, config)
+
+
+def refuse_past(config: Mapping[str, Any]) -> None:
+    """Raises NotValid for a schedule that never rings from now on."""
+    if parse_schedule(config).next_after(clock.now()) is None:
+        raise NotValid("at: this time has passed; it would never ring.", field="at")
 
 
 def check_secrets(secrets: list[dict[str, Any]], *, field: str, kind: str) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
 
 from project.lib import clock, live
 from project.lib.apart import each
@@ -30,8 +31,10 @@ CUT_SHORT = timedelta(seconds=10)  # a slot taken this long ago without an event
 def fire_due() -> int:
     """Ring every slot that is due; returns how many events that made. Called by tick; two at once are harmless."""
     now = clock.now()
-    each(plan, Source.objects.open().filter(kind="schedule", next_fire_at=None)[:BATCH], now)
-    rung = each(ring_again, cut_short(now))
+    unplanned = Source.objects.open().filter(kind="schedule", next_fire_at=None)
+    each(plan, unplanned.order_by("pk")[:BATCH], now)
+    full: set[int] = set()  # sources whose trigger has no room: their other slots wait
+    rung = each(ring_again, cut_short(now), full)
     return rung + each(take_and_ring, Source.objects.due_schedules(now).order_by("next_fire_at")[:BATCH], now)
 
 
@@ -46,10 +49,18 @@ def fire(source: Source, *, by: "User | None" = None) -> int:
 def plan(source: Source, now: datetime) -> None:
     """Set the first slot from now on: a new, changed or resumed schedule has nothing to catch up."""
     schedule = schedule_of(source)
-    following = schedule.next_after(now.replace(microsecond=0)) if schedule else None
-    if schedule and following:
-        unplanned = Source.objects.open().filter(pk=source.pk, version=source.version, next_fire_at=None)
+    if schedule is None:
+        return
+    unplanned = Source.objects.open().filter(pk=source.pk, version=source.version, next_fire_at=None)
+    following = schedule.next_after(now.replace(microsecond=0))
+    if following is not None:
         unplanned.update(next_fire_at=following + schedule.offset(source.slug))
+        return
+    with transaction.atomic():
+        held = unplanned.select_for_update(no_key=True).first()
+        if held is not None and not held.slots.filter(outcome="fired", event=None).exists():
+            rang = held.slots.filter(outcome="fired", fire_at=schedule.once).exists()
+            held.disable(by=None, reason="It has rung, and does so once." if rang else "Its time has passed.")
 
 
 def schedule_of(source: Source) -> Schedule | None:
@@ -191,14 +202,19 @@ def ring(source: Source, slot: datetime, *, key: str, late: bool, missed: int, b
 
 
 def cut_short(now: datetime) -> list[ScheduleFire]:
-    """Slots that were taken by a process which did not live to ring them, or wait for room in a trigger's queue."""
+    """Slots that were taken by a process which did not live to ring them, or wait for room in a trigger's queue.
+
+    The oldest of each source come before the second of any: one that has thousands holds back no other."""
     silent = ScheduleFire.objects.filter(outcome="fired", event=None, fired_at__lt=now - CUT_SHORT)
-    return list(silent.select_related("source").order_by("fire_at")[:BATCH])
+    turn = Window(RowNumber(), partition_by=F("source"), order_by="fire_at")
+    return list(silent.select_related("source").annotate(turn=turn).order_by("turn", "fire_at")[:BATCH])
 
 
-def ring_again(slot: ScheduleFire) -> int:
+def ring_again(slot: ScheduleFire, full: set[int]) -> int:
     """Ring a slot that was cut short, unless its source was closed meanwhile; 1 when it rang."""
     source = slot.source
+    if source.pk in full:
+        return 0
     this = ScheduleFire.objects.filter(pk=slot.pk)
     if not source.enabled or source.archived_at:
         this.update(outcome="cancelled")
@@ -206,6 +222,7 @@ def ring_again(slot: ScheduleFire) -> int:
     try:
         event = ring(source, slot.fire_at, key=key_of(source, slot.fire_at), late=True, missed=0)
     except TriggerFull:
+        full.add(source.pk)
         return 0
     this.update(event=event)
     return 1

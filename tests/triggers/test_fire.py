@@ -16,7 +16,7 @@ from project.people.models import User
 from tests.contract.world import API
 from triggers import configure, fire, retention
 from triggers.envelope import Arrival
-from triggers.errors import NotValid, QueueFull
+from triggers.errors import NotValid, QueueFull, TriggerFull
 from triggers.ingest import Outcome
 from triggers.models import Audit, Event, ScheduleFire, Source
 from triggers.sources.schedule import iso
@@ -168,12 +168,51 @@ def test_a_slot_cut_short_is_given_up_when_its_source_was_closed(set_clock: Call
 @pytest.mark.django_db
 def test_once_is_once(set_clock: Callable[[str], None]) -> None:
     set_clock("02:03")
-    schedule({"at": "2027-01-05T02:05:00Z"})
+    source = schedule({"at": "2027-01-05T02:05:00Z"})
     fire.fire_due()
     set_clock("02:05:01")
     assert fire.fire_due() == 1
     set_clock("03:00")
     assert fire.fire_due() == 0
+    source.refresh_from_db()
+    assert source.enabled is False
+    assert (
+        Audit.objects.filter(kind="source", verb="disable").get().detail["reason"] == "It has rung, and does so once."
+    )
+
+
+@pytest.mark.django_db
+def test_what_rang_once_keeps_no_new_schedule_from_being_planned(
+    set_clock: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_clock("02:03")
+    monkeypatch.setattr(fire, "BATCH", 2)
+    over = [Source.objects.create(slug=f"over-{n}", kind="schedule", config={"at": "2026-01-01T09:00"}) for n in "abc"]
+    source = schedule()
+    fire.fire_due()
+    fire.fire_due()
+    source.refresh_from_db()
+    assert source.next_fire_at is not None
+    assert not Source.objects.open().filter(pk__in=[row.pk for row in over]).exists()
+    assert set(Audit.objects.filter(verb="disable").values_list("detail__reason", flat=True)) == {
+        "Its time has passed."
+    }
+
+
+@pytest.mark.django_db
+def test_a_time_that_has_passed_is_refused_when_it_is_saved_and_stays_where_it_was(
+    set_clock: Callable[[str], None],
+) -> None:
+    set_clock("02:03")
+    with pytest.raises(NotValid, match="has passed") as refused:
+        schedule({"at": "2027-01-05T02:02", "timezone": "UTC"})
+    assert refused.value.facts["field"] == "at"
+    source = schedule({"at": "2027-01-05T02:05"})
+    with pytest.raises(NotValid, match="has passed"):
+        configure.change_source(source, by=None, version=source.version, config={"at": "2027-01-05T02:01"})
+    set_clock("02:10")
+    changed = configure.change_source(source, by=None, version=source.version, name="Over", config=source.config)
+    assert changed.name == "Over"
 
 
 @pytest.mark.django_db
@@ -337,6 +376,32 @@ def test_a_range_is_filled_with_what_has_not_rung(set_clock: Callable[[str], Non
     source.disable(by=ann, reason="holidays")
     with pytest.raises(NotValid, match="It is off"):
         fire.backfill(source, since, until, by=ann)
+
+
+@pytest.mark.django_db
+def test_a_full_trigger_holds_back_the_slots_of_its_own_schedule_only(
+    set_clock: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_clock("08:00")
+    full, report = configure.make_source(by=None, slug="full", kind="schedule", config=EVERY_TEN), schedule()
+    fire.fire_due()
+    old = clock.now() - timedelta(days=1)
+    waiting = [
+        ScheduleFire(source=full, fire_at=old + timedelta(seconds=n), fired_at=old) for n in range(fire.BATCH + 1)
+    ]
+    ScheduleFire.objects.bulk_create([*waiting, ScheduleFire(source=report, fire_at=clock.now(), fired_at=old)])
+    ingest, asked = fire.ingest, []
+
+    def without_room(arrivals: list[Arrival]) -> list[Outcome]:
+        asked.append(arrivals[0].source_id)
+        if arrivals[0].source_id == full.pk:
+            raise TriggerFull(trigger="slow")
+        return ingest(arrivals)
+
+    monkeypatch.setattr(fire, "ingest", without_room)
+    assert fire.fire_due() == 1
+    assert sorted(asked) == sorted([full.pk, report.pk]), "it has no room: it is asked once a round"
+    assert ScheduleFire.objects.filter(source=full, event=None).count() == fire.BATCH + 1
 
 
 @pytest.mark.django_db

@@ -99,6 +99,11 @@ class Schedule(BaseModel):
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.timezone)
 
+    @property
+    def once(self) -> datetime | None:
+        """When it rings by `at`, on the schedule's own clock."""
+        return self.at and (self.at.astimezone(self.zone) if self.at.tzinfo else self.at.replace(tzinfo=self.zone))
+
     def next_after(self, moment: datetime, anchor: datetime | None = None) -> datetime | None:
         """The first slot strictly after `moment`, in UTC; None when there is none any more.
 
@@ -106,9 +111,8 @@ class Schedule(BaseModel):
         if self.every is not None:
             step, hook = timedelta(seconds=self.every), anchor or moment
             return hook + step * ((moment - hook) // step + 1)
-        if self.at is not None:
-            once = (self.at if self.at.tzinfo else self.at.replace(tzinfo=self.zone)).astimezone(UTC)
-            return once if once > moment else None
+        if self.once is not None:
+            return self.once.astimezone(UTC) if self.once > moment else None
         assert self.cron is not None
         ticks = CronSim(self.cron, moment.astimezone(self.zone))
         # asked inside a repeated hour, cronsim answers with the first of the two, which is over
@@ -155,8 +159,8 @@ class Schedule(BaseModel):
         """ "At 09:00, Monday through Friday (Europe/Berlin)"."""
         if self.every is not None:
             return f"Every {span(self.every)}"
-        if self.at is not None:
-            return f"Once, on {self.at.isoformat(' ', 'minutes')[:16]} ({self.timezone})"
+        if self.once is not None:
+            return f"Once, on {self.once:%Y-%m-%d %H:%M} ({self.timezone})"
         return f"{get_description(self.cron, in_words())} ({self.timezone})"
 
     def warnings(self) -> list[str]:
@@ -181,9 +185,17 @@ def parse_schedule(config: Mapping[str, Any]) -> Schedule:
         raise NotValid(f"{field}: {said}", field=field) from error
 
 
+def checked_schedule(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config as it is saved: what was given, in its usual form. Raises NotValid."""
+    return parse_schedule(config).model_dump(mode="json", exclude_unset=True, exclude_none=True)
+
+
 def same_schedule(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether both ring at the same times, however they are written. Raises NotValid."""
-    return parse_schedule(one) == parse_schedule(other)
+    """Whether both ring at the same times, however they are written; what makes no sense is like nothing else."""
+    try:
+        return parse_schedule(one) == parse_schedule(other)
+    except NotValid:
+        return False
 
 
 def words(config: Mapping[str, Any]) -> str:
