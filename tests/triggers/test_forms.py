@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from project.people import doors
 from tests import builders
-from triggers import registry
+from triggers import configure, registry
 from triggers.models import Audit, ConfigVersion, Event, Run, ScheduleFire, Source, Trigger
 from triggers.sources.proof import most_of
 
@@ -286,6 +286,37 @@ def test_an_unchanged_schedule_keeps_its_next_slot(admin):
     row.refresh_from_db()
     assert row.name == "Other name"
     assert row.next_fire_at
+
+
+@pytest.mark.parametrize("config", [{"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, {"every": 600}])
+def test_a_schedule_of_the_api_keeps_its_next_slot_too(admin, config):
+    row = configure.make_source(by=None, slug="nightly", kind="schedule", config=config)
+    slot = row.created_at + timedelta(days=1)
+    Source.objects.filter(pk=row.pk).update(next_fire_at=slot)
+    form = admin.get(reverse("source-edit", args=["nightly"])).context["form"]
+    typed = {name: field.value() for name, field in zip(form.fields, form, strict=True) if field.value() is not None}
+    admin.post(reverse("source-edit", args=["nightly"]), {**typed, "name": "Other name"})
+    row.refresh_from_db()
+    assert (row.name, row.next_fire_at, row.config) == ("Other name", slot, config)
+    configure.change_source(row, by=None, version=row.version, enabled=True, config={**config, "catch_up": "last"})
+    row.refresh_from_db()
+    assert row.next_fire_at == slot
+
+
+def test_a_time_with_its_own_offset_is_read_and_kept_on_the_clock_of_its_schedule(admin):
+    config = {"at": "2030-12-01T09:00:30Z", "timezone": "Europe/Berlin"}
+    row = configure.make_source(by=None, slug="once", kind="schedule", config=config)
+    page = admin.get(reverse("source-edit", args=["once"]))
+    assert page.context["plan"]["words"] == "Once, on 2030-12-01 10:00 (Europe/Berlin)"
+    assert page.context["form"]["at"].value() == "2030-12-01T10:00"
+    plain = schedule(rhythm="at", cron="", at="2030-12-01T10:00", version=row.version, name="Other name")
+    admin.post(reverse("source-edit", args=["once"]), plain)
+    row.refresh_from_db()
+    assert (row.name, row.config["at"]) == ("Other name", "2030-12-01T09:00:30Z")
+    moved = {**plain, "version": row.version, "timezone": "Asia/Tokyo"}
+    admin.post(reverse("source-edit", args=["once"]), moved)
+    row.refresh_from_db()
+    assert row.config["at"].startswith("2030-12-01T10:00")  # in Tokyo now
 
 
 def test_an_unsigned_source_warns_for_as_long_as_it_is_one(admin):

@@ -1,11 +1,13 @@
 """The form of the clock as a source."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from django import forms
 from django.conf import settings
 
+from triggers.errors import NotValid
 from triggers.forms.fields import MONO
 from triggers.forms.named import SourceForm
 from triggers.models import Source
@@ -58,9 +60,7 @@ class ScheduleForm(SourceForm):
     def of_row(self, source: Source) -> dict[str, Any]:
         config = source.config
         rhythm = next((name for name in ("cron", "every", "at") if config.get(name) is not None), "cron")
-        told = {name: config.get(name) for name in ("cron", "every", "at")}
-        if told["at"]:
-            told["at"] = str(told["at"])[:16]
+        told = {"cron": config.get("cron"), "every": config.get("every"), "at": wall_time(config)}
         zone = config.get("timezone", "UTC")
         more = {"catch_up": config.get("catch_up", "last"), **{name: config.get(name) for name in SECONDS}}
         return {"rhythm": rhythm, **told, "timezone": zone, **more}
@@ -100,10 +100,23 @@ class ScheduleForm(SourceForm):
         clean = self.cleaned_data
         kept = {name: clean[name] for name in SECONDS if clean.get(name)}
         rhythm = clean["rhythm"]
-        return {rhythm: clean[rhythm], "timezone": clean["timezone"], "catch_up": clean["catch_up"], **kept}
+        when = self.untouched_at() or clean[rhythm] if rhythm == "at" else clean[rhythm]
+        return {rhythm: when, "timezone": clean["timezone"], "catch_up": clean["catch_up"], **kept}
+
+    def untouched_at(self) -> str | None:
+        """The row's own `at`, with its seconds and offset, where day, time and zone are still those that were shown."""
+        before = self.source.config if self.source else {}
+        shown = (wall_time(before), before.get("timezone", "UTC"))
+        return before.get("at") if shown == (self.cleaned_data["at"], self.cleaned_data["timezone"]) else None
 
     def row_fields(self) -> dict[str, Any]:
-        config = parse_schedule(self.config()).model_dump(mode="json", exclude_none=True)
-        if not config["spread"]:
-            del config["spread"]  # a row from before there was one stays what it is
-        return super().row_fields() | {"config": config}
+        return super().row_fields() | {"config": self.config()}
+
+
+def wall_time(config: Mapping[str, Any]) -> str | None:
+    """`at` on the schedule's own clock, to the minute; None where there is none."""
+    try:
+        once = parse_schedule(config).once
+    except NotValid:  # such as in a zone that is gone
+        return str(config.get("at") or "")[:16] or None
+    return f"{once:%Y-%m-%dT%H:%M}" if once else None

@@ -108,8 +108,6 @@ def save_source(request: HttpRequest, row: Source) -> HttpResponse:
         return source_page(request, form, row, status=422)
     try:
         fields = form.row_fields()
-        if fields.get("config") == row.config:
-            del fields["config"]  # an unchanged schedule keeps its next slot
         if configure.leads_elsewhere(row, fields.get("config")) and not doors.is_fresh(request):
             messages.error(request, "Its password would go elsewhere: confirm that it is you, then change the address.")
             return doors.to_step_up(reverse("source-edit", args=[row.slug]))
