@@ -16,6 +16,7 @@ class ApprovalsConfig(AppConfig):
         registry.act_names.append(import_string("approvals.effects_of.act_names"))
         registry.sent_by.append(import_string("approvals.effects_of.sent_by"))
         registry.undoing_of.append(import_string("approvals.effects_of.undoing_of"))
+        registry.knows_kind.append(import_string("approvals.effects_of.knows_kind"))
         registry.asks_of.append(import_string("approvals.estimates.asks_of"))
         registry.taken_up.append(import_string("approvals.undoing.take_up_again"))
         registry.spare_rows["messages"] = import_string("approvals.spare.rows")

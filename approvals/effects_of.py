@@ -5,7 +5,8 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from approvals.models import Act
+from approvals.kinds import KINDS
+from approvals.models import Act, Action
 from approvals.models.action import Status
 from approvals.models.compensation import UNDER_WAY, Owed
 from triggers import redrive
@@ -18,6 +19,11 @@ UNDOING = {"under_way": UNDER_WAY, "undone": (Owed.UNDONE,), "kept": (Owed.KEPT,
 def needed_runs() -> QuerySet[Run]:
     """Runs with an action that is not settled: somebody may still need what it came from."""
     return Run.objects.filter(Q(acts__action__status__in=UNSETTLED) | Q(actions__status__in=UNSETTLED))
+
+
+def knows_kind(name: str) -> bool:
+    """Whether there is such a kind, or an action of one that was."""
+    return KINDS.get(name) is not None or Action.objects.filter(kind=name).exists()
 
 
 def act_names(runs: QuerySet[Run]) -> Iterable[str]:

@@ -71,6 +71,7 @@ asks_of: list[Callable[[str], float | None]] = []  # how many approvals a run of
 at_refusal: list[Callable[["Event", dict[str, str]], None]] = []  # called inside the transaction that refuses an event
 sent_by: list[Callable[["Run"], list[dict[str, Any]]]] = []  # effects of a run: {name, action, title, unclear}
 undoing_of: list[Callable[["Run"], dict[str, Any] | None]] = []  # what a run's page shows of it; None: nothing
+knows_kind: list[Callable[[str], bool]] = []  # whether there is a kind of action of this name
 # who can go on with a letter, which a person runs again, in his own way
 taken_up: list[Callable[["DeadLetter", Sequence[str], "User | None"], "Run | None"]] = []
 spare_rows: dict[str, Callable[[datetime], "Iterator[QuerySet[Any]]"]] = {}  # what may go by now, in this order

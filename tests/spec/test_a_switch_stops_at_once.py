@@ -1,18 +1,24 @@
 """The switch in the browser: an operator stops everything, or one kind or handler, at once, and lets it go on."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from approvals.act import act
+from approvals.kinds import KINDS
 from approvals.models import Action, Connection
 from project.people.models import User
 from tests import builders
 from tests.approvals.test_pages import text_of
+from tests.contract.world import API
 from tests.handlers import work
 from tests.nodding import Shop, handling, say, serving, settle
+from triggers import pausing
 from triggers.models import Audit, Switch
+from triggers.registry import HANDLERS
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +60,28 @@ def test_a_name_that_is_none_stops_nothing_and_says_so(
     told = sign_in(ann).post("/switch", {"what": "kind shop.oder"}, follow=True)
     assert "Nothing was stopped" in text_of(told)
     assert not Switch.objects.exists()
+
+
+@pytest.mark.parametrize("what", ["kind shop.oder", "kind external.", "handler stroy", "source githbu"])
+def test_a_misspelt_name_is_refused_by_the_api_and_the_command_too(
+    what: str, shop: Shop, ann: User, with_token: Any
+) -> None:
+    scope, _, name = what.partition(" ")
+    for paused in (True, False):
+        body = {"scope": scope, "name": name, "paused": paused}
+        answer = with_token(ann, "operate").post(f"{API}/switch", body, content_type="application/json")
+        assert (answer.status_code, answer.json().get("field")) == (422, "name")
+    with pytest.raises(CommandError, match="There is no"):
+        call_command("switch", scope, name, "--pause")
+    assert not Switch.objects.exists()
+
+
+def test_what_has_no_code_any_more_can_still_be_stopped(approved: Action, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(HANDLERS, "story")
+    monkeypatch.delitem(KINDS, "shop.order")
+    for what in ("handler story", "kind shop.order", "kind external.deploy", "source /approvals"):
+        assert pausing.pause(*what.split(" "), by=None).paused
+    assert pausing.resume("handler", "story", by=None).paused is False
 
 
 def test_every_page_leads_to_where_everything_goes_on_again(ann: User, sign_in: Callable[[User], Client]) -> None:
