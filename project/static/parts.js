@@ -34,6 +34,7 @@
     try {
       const answer = await fetch(url, {headers: {'X-Parts': ids.join(' ')}, credentials: 'same-origin'});
       if (answer.status === 401 || answer.redirected) { if (Date.now() > leaving) location.reload(); return; }
+      if (answer.status >= 500 || answer.status === 429) throw new Error(answer.status); // not now: it asks again
       if (answer.ok && url === location.href) show(new DOMParser().parseFromString(await answer.text(), 'text/html'), ids);
     } catch { ids.forEach(id => dirty.add(id)); setTimeout(schedule, 2000); return; } finally {
       busy = false;

@@ -14,7 +14,7 @@ QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 PATIENCE = 60_000  # ms; a liveness limit on a machine that does much else
 SIZES = {"desk": (1440, 900), "phone": (390, 844), "small": (320, 640)}
 REFUSED = ("409 (Conflict)", "412 (Precondition Failed)", "422 (Unprocessable Entity)")
-EXPECTED = (*REFUSED, "ERR_CONNECTION_RE", "WebSocket connection")  # what a test provokes
+EXPECTED = (*REFUSED, "502 (Bad Gateway)", "ERR_CONNECTION_RE", "WebSocket connection")  # what a test provokes
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, WebSocketRoute, expect
 
 pytestmark = pytest.mark.browser
 
@@ -72,6 +72,50 @@ def test_what_happened_while_the_server_was_gone_stands_there_once(shop, opens):
     newest = shop.rows("SELECT id FROM triggers_event ORDER BY id DESC LIMIT 50")
     assert keys == [str(number) for (number,) in newest]
     assert tab.input_value("#f-q") == "half a wo"
+
+
+def test_a_socket_that_says_nothing_any_more_is_left_for_a_new_one(shop, opens):
+    """A connection that a proxy forgot is open for ever, and silent."""
+    tab = opens("owner", "/settings")
+    opened: list[WebSocketRoute] = []
+    forgotten: list[WebSocketRoute] = []
+
+    def between(page: WebSocketRoute) -> None:
+        opened.append(page)
+        server = page.connect_to_server()
+        server.on_message(lambda message: None if page in forgotten else page.send(message))
+
+    tab.route_web_socket("**/ws/live", between)
+    tab.clock.install()
+    tab.goto("/events")
+    expect(tab.locator("html")).to_have_attribute(*LIVE)
+    forgotten += opened
+    make_events(shop, 650, 651)
+    tab.clock.fast_forward(50_000)
+    expect(tab.locator("#event-rows")).to_contain_text("night.650")
+    expect(tab.locator("html")).to_have_attribute(*LIVE)
+    assert len(opened) == 2
+    make_events(shop, 651, 652)
+    expect(tab.locator("#event-rows")).to_contain_text("night.651")
+
+
+def test_a_page_that_could_not_be_had_is_asked_for_again(shop, opens):
+    """As a proxy says while the desk behind it starts anew."""
+    tab = opens("owner", "/events")
+    expect(tab.locator("html")).to_have_attribute(*LIVE)
+    refused: list[Route] = []
+
+    def once(route: Route) -> None:
+        if refused:
+            route.continue_()
+        else:
+            refused.append(route)
+            route.fulfill(status=502)
+
+    tab.route("**/events", once)
+    make_events(shop, 660, 661)
+    expect(tab.locator("#event-rows")).to_contain_text("night.660", timeout=30_000)  # all is swept each minute
+    assert refused
 
 
 def obey(tab: Page, key: str, done: str) -> None:
