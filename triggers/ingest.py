@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,16 +34,17 @@ class Outcome:
     runs: tuple[int, ...] = ()
 
 
-def ingest(arrivals: Sequence[Arrival]) -> list[Outcome]:
+def ingest(arrivals: Sequence[Arrival], *, along: Callable[[list[Outcome]], None] | None = None) -> list[Outcome]:
     """Store each arrival once and start its runs, all in one commit; bells ring after it.
 
-    Equal keys, in the batch or claimed before, give the first one's numbers and start nothing.
+    Equal keys, in the batch or claimed before, give the first one's numbers and start nothing. `along` writes what
+    belongs into the same commit; what it raises undoes all of it.
     Raises TriggerFull when a trigger wants its senders to wait, QueueFull when the database does not take them."""
     for _ in range(TRIES):
         known = routing.table()
         members = prepared(arrivals, known)
         try:
-            commit(members, known)
+            commit(members, known, along)
         except ConfigChanged:
             continue
         except TriggerFull as full:
@@ -60,10 +61,10 @@ def prepared(arrivals: Sequence[Arrival], known: Table) -> list[Member]:
     return [Member(arrival, routing.route(arrival, known, at_door=True)) for arrival in arrivals]
 
 
-def commit(members: Sequence[Member], known: Table) -> None:
+def commit(members: Sequence[Member], known: Table, along: Callable[[list[Outcome]], None] | None = None) -> None:
     """One transaction: all members or none."""
     try:
-        write(members, known)
+        write(members, known, along)
     except DatabaseError as error:
         raise QueueFull("The database does not take events right now.") from error
 
@@ -82,9 +83,11 @@ def fresh_start(member: Member) -> None:
             del told["detail"]
 
 
-def write(members: Sequence[Member], known: Table) -> None:
+def write(members: Sequence[Member], known: Table, along: Callable[[list[Outcome]], None] | None) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         store.write(dialect(cursor), members, known.version)
+        if along is not None:
+            along([outcome_of(member) for member in members])
 
 
 def dialect(cursor: Cursor) -> Dialect:

@@ -5,9 +5,8 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
-
-from django.db import transaction
 
 from project.lib import clock, crypto
 from project.lib.live import changed
@@ -133,17 +132,19 @@ def admit(refusal: Refusal, *, by: "User | None") -> list[Outcome]:
         arrivals, visit = [], hello.reply.visit
         if refusal.source:
             refusal.source.greet()
-    with transaction.atomic():  # whatever fails in it leaves the refusal as it was
-        if not Refusal.objects.filter(pk=refusal.pk, admitted_at=None).update(admitted_at=clock.now()):
-            raise NotValid(NOT_AGAIN)
-        outcomes = ingest(arrivals)
-        first = outcomes[0].seq if outcomes else None
-        Refusal.objects.filter(pk=refusal.pk).update(event=first)
-        Audit.write("admit", refusal, by=by, event=first)
-        changed("sources", id=refusal.slug)
+    outcomes = ingest(arrivals, along=partial(take_in, refusal, by))
     if visit:
         confirm(visit)
     return outcomes
+
+
+def take_in(refusal: Refusal, by: "User | None", outcomes: list[Outcome]) -> None:
+    """In the commit of its events, so that whatever fails in it leaves the refusal as it was. Raises NotValid."""
+    first = outcomes[0].seq if outcomes else None
+    if not Refusal.objects.filter(pk=refusal.pk, admitted_at=None).update(admitted_at=clock.now(), event=first):
+        raise NotValid(NOT_AGAIN)
+    Audit.write("admit", refusal, by=by, event=first)
+    changed("sources", id=refusal.slug)
 
 
 def arrivals_of(refusal: Refusal) -> list[Arrival]:

@@ -12,7 +12,7 @@ from project.lib import crypto
 from tests import builders
 from tests.deliveries import deliver, github, signed
 from triggers import refusals as refused
-from triggers import retention
+from triggers import retention, routing
 from triggers.door import Door
 from triggers.errors import NotValid, QueueFull
 from triggers.matching import compile_filter
@@ -142,12 +142,19 @@ def test_a_body_over_the_cap_is_refused_with_the_number(source: Source) -> None:
 def test_chunks_and_gzip_give_the_same_event() -> None:
     raw = json.dumps(ISSUE).encode()
     packed = gzip.compress(raw)
-    deliver({**github(raw), "chunks": 7})
+    [first] = deliver({**github(raw), "chunks": 7})
     signed_packed = github(packed, id="d-2", Content_Encoding="gzip")
     signed_before = github(packed, id="d-3", Content_Encoding="gzip", X_Hub_Signature_256=signed(raw))
     plain = github(json.dumps({**ISSUE, "n": 1}).encode(), id="d-4", Content_Encoding="gzip")
-    answers = deliver(signed_packed, signed_before, plain)
-    assert [answer.status for answer in answers][2] == 202
+    answers = [first, *deliver(signed_packed, signed_before, plain)]
+    assert [(answer.status, answer.json["status"]) for answer in answers] == [
+        (202, "accepted"),
+        (200, "duplicate"),
+        (200, "duplicate"),
+        (202, "accepted"),
+    ]
+    assert [answer.json["seq"] for answer in answers[:3]] == [first.json["seq"]] * 3
+    assert list(Event.objects.order_by("pk").values_list("duplicates", flat=True)) == [2, 0]
     assert all(event.data["issue"] == {"number": 7} for event in Event.objects.all())
 
 
@@ -258,6 +265,23 @@ def test_a_second_press_takes_nothing_in_again(source: Source, ann: Any) -> None
     assert Event.objects.count() == 1
 
 
+def test_no_rule_is_asked_inside_the_commit_that_takes_it_in(
+    source: Source, ann: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = json.dumps(ISSUE).encode()
+    deliver(github(raw, X_Hub_Signature_256=signed(raw, "the secret GitHub knows")))
+    source.change(by=None, secrets=[{"value": "the secret GitHub knows"}])
+    asked, route = [], routing.route
+
+    def noting(*given: Any, **named: Any) -> Any:
+        asked.append(connection.in_atomic_block)
+        return route(*given, **named)
+
+    monkeypatch.setattr(routing, "route", noting)
+    refused.admit(Refusal.objects.get(), by=ann)
+    assert asked == [False]
+
+
 def test_what_could_not_be_stored_can_be_taken_in_later(
     source: Source, ann: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +289,7 @@ def test_what_could_not_be_stored_can_be_taken_in_later(
     deliver(github(raw, X_Hub_Signature_256=signed(raw, "the secret GitHub knows")))
     source.change(by=None, secrets=[{"value": "the secret GitHub knows"}])
 
-    def full(arrivals: Any) -> None:
+    def full(arrivals: Any, **along: Any) -> None:
         raise QueueFull
 
     with monkeypatch.context() as busy:
