@@ -101,8 +101,10 @@ def change_source(source: Source, *, by: "User | None", version: int, **fields: 
 
     All is checked before BEGIN, on `source` as it was read: one that changed since has another version."""
     refuse_stale(source.version, version)
-    given = {"kind": source.kind, "provider": source.provider, "config": source.config, **fields}
-    complete = checked_source(given, slug=source.slug)
+    given = {"kind": source.kind, "provider": source.provider, "config": source.config}
+    if fields.get("provider", source.provider) != source.provider:
+        given |= {"dedupe_window": source.dedupe_window, "secrets": source.secrets}  # they must suit the new one, too
+    complete = checked_source(given | fields, slug=source.slug)
     written = {name: complete[name] for name in fields if not is_as_before(source, name, complete[name])}
     if source.kind == "schedule" and "config" in written:
         refuse_past(written["config"])

@@ -237,6 +237,27 @@ def test_a_stale_proof_of_who_one_is_changes_no_secret(admin):
     assert row.version == 1
 
 
+@pytest.mark.parametrize(
+    ("provider", "kept", "said"),
+    [
+        ("stripe", {"dedupe_window": 3600}, "Stripe sends again for 259200 seconds"),
+        ("sendgrid", {}, "This is not what SendGrid shows"),
+        ("stripe", {}, ""),
+    ],
+)
+def test_another_provider_must_suit_how_long_repeats_are_known_and_the_secrets_that_are_kept(
+    admin, provider, kept, said
+):
+    row = builders.source("shop", provider="generic", **kept)
+    form = {"version": row.version, "name": "Shop", "provider": provider, "per_minute": "600"}
+    answer = admin.post(reverse("source-edit", args=["shop"]), form)
+    row.refresh_from_db()
+    if said:
+        assert answer.status_code == 422
+        assert said in answer.content.decode()
+    assert row.provider == ("generic" if said else provider)
+
+
 def schedule(**fields):
     plain = {"kind": "schedule", "slug": "nightly", "name": "Nightly", "rhythm": "cron", "cron": "30 2 * * *"}
     return {**plain, "every": "", "at": "", "timezone": "Europe/Berlin", "catch_up": "last", **fields}
