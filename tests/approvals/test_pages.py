@@ -1,5 +1,6 @@
 """People decide on exactly what they saw, and every page says what really happened to their click."""
 
+import gzip
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -342,6 +343,14 @@ def test_a_card_costs_few_queries_however_many_wait(asked, ben_reads, ann, djang
     ben_reads.get("/approvals")
     with django_assert_max_num_queries(30):
         ben_reads.get("/approvals")
+
+
+def test_the_page_somebody_opens_at_night_on_a_phone_is_small(asked, ben_reads, ann):
+    for _ in range(10):
+        builders.action(by=ann, run=builders.run())
+    page = ben_reads.get(f"/approvals?sel={asked.pk}").content
+    assert b"Approve" in page
+    assert len(gzip.compress(page)) <= 10 * 1024
 
 
 @pytest.mark.usefixtures("one_look")
