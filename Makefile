@@ -8,7 +8,7 @@ AGAIN  ?=
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up ring test lint bench chaos races clean requirements setup setup-dev
+.PHONY: help up ring test lint bench chaos races clean requirements translations setup setup-dev
 
 help:
 	@echo 'make up                       set up and start the desk'
@@ -18,6 +18,7 @@ help:
 	@echo 'make bench                    figures as JSON lines'
 	@echo 'make chaos / make races       an hour of kills and losses / 2,000 races of each kind and long walks of the model'
 	@echo 'make requirements             compile requirements*.txt from pyproject.toml'
+	@echo 'make translations             bring the catalogue of languages up to date (docs/languages.md)'
 	@echo 'make clean                    remove what set-up made (never your data in var/)'
 
 # A stamp is named by the hash of its requirements: unchanged pins are not installed twice, changed ones always are.
@@ -57,6 +58,9 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-heade
 requirements: setup-dev
 	$(COMPILE) pyproject.toml -o requirements.txt
 	$(COMPILE) pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt
+
+translations: setup-dev
+	@DJANGO_SETTINGS_MODULE=tests.settings $(BIN)/python -m tests.catalogue
 
 clean:
 	rm -rf '$(VENV)' staticfiles .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache var/static

@@ -13,6 +13,7 @@ from django.utils.functional import SimpleLazyObject
 from approvals.models import Action
 from project import trouble
 from project.lib import clock
+from project.lib.language import words
 from project.live import newest_seq
 from project.people.roles import can
 from project.templatetags.desk import iso, zone_name
@@ -21,26 +22,27 @@ from triggers.models import DeadLetter, Switch
 # name, icon, words, pages that belong to it; groups by urgency
 GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
     (
-        ("home", "house", "Home", ()),
-        ("approvals", "hand", "Approvals", ("action", "action-edit", "done", "together", "decide", "step-up")),
+        ("home", "house", words("Home"), ()),
+        ("approvals", "hand", words("Approvals"), ("action", "action-edit", "done", "together", "decide", "step-up")),
         (
             "dead-letters",
             "skull",
-            "Dead letters",
+            words("Dead letters"),
             ("dead-letter", "dead-letter-group", "dead-letter-edit", "bulk", "bulk-new", "bulk-job"),
         ),
     ),
     (
-        ("events", "inbox", "Events", ("event",)),
-        ("event-types", "shapes", "Event types", ("event-type",)),
-        ("runs", "play", "Runs", ("run",)),
-        ("actions", "zap", "Actions", ()),
+        ("events", "inbox", words("Events"), ("event",)),
+        ("event-types", "shapes", words("Event types"), ("event-type",)),
+        ("runs", "play", words("Runs"), ("run",)),
+        ("actions", "zap", words("Actions"), ()),
     ),
     (
-        ("triggers", "webhook", "Triggers", ("trigger-new", "trigger-edit")),
-        ("handlers", "file-code", "Handlers", ("handler",)),
-        ("practice", "flask-conical", "Practice", ()),
-        ("audit", "scroll-text", "Audit log", ("habits",)),
+        ("triggers", "webhook", words("Triggers"), ("trigger-new", "trigger-edit")),
+        ("handlers", "file-code", words("Handlers"), ("handler",)),
+        ("agents", "bot", words("Agents"), ("agent",)),
+        ("practice", "flask-conical", words("Practice"), ()),
+        ("audit", "scroll-text", words("Audit log"), ("habits",)),
     ),
 )
 SETTINGS = (
@@ -127,8 +129,8 @@ def rail(here: str, counts: Any) -> list[list[Item]]:
     groups = []
     for group in GROUPS:
         items = [
-            Item(name, icon, words, url, here == name or here in pages, counts.get(name, 0), TONES.get(name, ""))
-            for name, icon, words, pages in group
+            Item(name, icon, said, url, here == name or here in pages, counts.get(name, 0), TONES.get(name, ""))
+            for name, icon, said, pages in group
             if (url := address(name))
         ]
         groups.append(items)

@@ -12,10 +12,21 @@ def is_english() -> bool:
     return translation.get_language() in (ENGLISH, None)
 
 
-def spoken(words: object) -> str:
+def words(text: str) -> str:
+    """Marks English that a page shows later, by `spoken`, so that the catalogue has it."""
+    return text
+
+
+def spoken(said: object) -> str:
     """Words of our own code in the language of whoever reads; whatever is in no catalogue stays as it is."""
-    text = str(words)
-    return text if not text or is_english() else translation.gettext(text)
+    text = str(said)
+    core = text.strip()
+    return text if not core or is_english() else text.replace(core, translation.gettext(core), 1)
+
+
+def phrase(text: str, **facts: object) -> str:
+    """A sentence that is put together for a page: English with named slots, such as `{n} d ago`."""
+    return spoken(text).format(**facts)
 
 
 def language_of(request: HttpRequest) -> str:

@@ -4,12 +4,14 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
+from project.lib.language import spoken, words
+
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses NUL, UTF-8 the halves of a surrogate pair
 REPLACED = "\ufffd"  # stands for each of them
 
 LONGEST_REASON = 2000  # characters of why
 
-UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+UNITS = ((86400, words("{n} d")), (3600, words("{n} h")), (60, words("{n} min")), (0, words("{n} s")))
 
 
 def is_storable(text: str) -> bool:
@@ -37,10 +39,8 @@ def number(text: str) -> int:
 
 def span(seconds: float) -> str:
     """`4 s`, `7 min`, `3 h`, `2 d`: a length of time, cut down to its largest unit."""
-    for size, word in UNITS:
-        if seconds >= size:
-            return f"{int(seconds // size)} {word}"
-    return f"{int(seconds)} s"
+    size, told = next((unit for unit in UNITS if seconds >= unit[0]), UNITS[-1])
+    return spoken(told).format(n=int(seconds // (size or 1)))
 
 
 def parsed_time(value: object) -> datetime | None:

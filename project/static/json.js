@@ -33,7 +33,7 @@
     const tree = document.getElementById(box.dataset.jsonSearch);
     const hits = search(tree, box.value);
     const count = box.parentElement.querySelector('[data-json-hits]');
-    if (count) count.textContent = box.value.trim() ? `${hits} found` : '';
+    if (count) count.textContent = box.value.trim() ? say('{n} found', {n: hits}) : '';
     tree.querySelector('mark')?.scrollIntoView({block: 'nearest'});
   });
 

@@ -9,10 +9,10 @@
   const high = () => Number(document.getElementById('rail')?.dataset.high || 0);
   let known = waiting(), risky = high(), told = 0, timer = 0, more = 0, risk = '';
 
-  function say() {
+  function tell() {
     timer = 0;
     told = Date.now();
-    place.textContent = `${more} new approval${more === 1 ? '' : 's'}${risk}, ${known} waiting`;
+    place.textContent = say('{n} new approval{s}{risk}, {known} waiting', {n: more, s: more === 1 ? '' : 's', risk, known});
     more = 0;
     risk = '';
   }
@@ -32,8 +32,8 @@
     const count = waiting();
     if (count > known) {
       more += count - known;
-      if (high() > risky) risk = ', high risk';
-      timer ||= setTimeout(say, Math.max(0, told + QUIET - Date.now()));
+      if (high() > risky) risk = say(', high risk');
+      timer ||= setTimeout(tell, Math.max(0, told + QUIET - Date.now()));
       if (document.documentElement.dataset.sound === 'on') tone();
     }
     known = count;

@@ -9,21 +9,21 @@
   const offset = Date.parse(root.dataset.now || '') - Date.now() || 0;
   const now = () => Date.now() + offset;
   const clock = (at, more) => at.toLocaleTimeString('en-GB', {timeZone: root.dataset.zone, hour12: false, ...more});
-  const day = at => at.toLocaleDateString('en-GB', {timeZone: root.dataset.zone, day: '2-digit', month: 'short'});
+  const day = at => at.toLocaleDateString(root.lang === 'en' ? 'en-GB' : root.lang, {timeZone: root.dataset.zone, day: '2-digit', month: 'short'});
 
   function words(seconds) {
-    if (seconds >= 86400) return `${Math.floor(seconds / 86400)} d ${Math.floor(seconds % 86400 / 3600)} h`;
-    if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
-    if (seconds >= 600) return `${Math.floor(seconds / 60)} min`;
+    if (seconds >= 86400) return say('{d} d {h} h', {d: Math.floor(seconds / 86400), h: Math.floor(seconds % 86400 / 3600)});
+    if (seconds >= 3600) return say('{h} h {m} min', {h: Math.floor(seconds / 3600), m: Math.floor(seconds % 3600 / 60)});
+    if (seconds >= 600) return say('{m} min', {m: Math.floor(seconds / 60)});
     return `${Math.floor(seconds / 60)}:${pad(seconds % 60)}`;
   }
 
   function ago(seconds) {
-    if (seconds < 2) return 'just now';
-    if (seconds < 60) return `${seconds} s ago`;
-    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-    if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
-    return `${Math.floor(seconds / 86400)} d ago`;
+    if (seconds < 2) return say('just now');
+    if (seconds < 60) return say('{n} s ago', {n: seconds});
+    if (seconds < 3600) return say('{n} min ago', {n: Math.floor(seconds / 60)});
+    if (seconds < 86400) return say('{n} h ago', {n: Math.floor(seconds / 3600)});
+    return say('{n} d ago', {n: Math.floor(seconds / 86400)});
   }
 
   let exact = false; // clock times instead of "3 min ago"; this browser remembers
@@ -39,7 +39,7 @@
   function tick() {
     every('[data-until]', el => {
       const left = Math.round((Date.parse(el.dataset.until) - now()) / 1000);
-      const text = el.dataset.unit === 's' ? `${Math.max(0, left)} s` : words(Math.max(0, left));
+      const text = el.dataset.unit === 's' ? say('{s} s', {s: Math.max(0, left)}) : words(Math.max(0, left));
       if (el.textContent !== text) el.textContent = text;
       el.closest('.left')?.classList.toggle('soon', left < 600);
       if (left <= 0 && !over.has(el.dataset.until)) { over.add(el.dataset.until); setTimeout(() => window.nightdesk?.refresh(), 600); }
@@ -51,12 +51,12 @@
     every('[data-clock]', el => { el.textContent = clock(new Date(now())); });
     every('[data-next-try]', el => {
       const left = Math.ceil((Number(el.dataset.nextTry) - Date.now()) / 1000);
-      el.textContent = left > 0 ? `Trying again in ${left} s.` : 'Trying again.';
+      el.textContent = left > 0 ? say('Trying again in {n} s.', {n: left}) : say('Trying again.');
     });
   }
 
   function label() {
-    every('[data-times] [data-label]', el => { el.textContent = exact ? 'Show how long ago' : 'Show clock times'; });
+    every('[data-times] [data-label]', el => { el.textContent = exact ? say('Show how long ago') : say('Show clock times'); });
   }
   document.addEventListener('click', event => {
     if (!event.target.closest?.('[data-times]')) return;

@@ -16,7 +16,7 @@
     const text = button.dataset.copy || exact(button.dataset.copyFrom);
     const label = button.querySelector('[data-label]') || button;
     const before = label.textContent;
-    try { await navigator.clipboard.writeText(text); label.textContent = 'Copied'; } catch { label.textContent = 'Press Ctrl C'; select(button); }
+    try { await navigator.clipboard.writeText(text); label.textContent = say('Copied'); } catch { label.textContent = say('Press Ctrl C'); select(button); }
     setTimeout(() => { label.textContent = before; }, 1600);
   }
 
@@ -51,7 +51,7 @@
   document.addEventListener('click', event => {
     const button = event.target.closest?.('button[data-needs]');
     const field = button?.form?.elements[button.dataset.needs];
-    if (field) { field.required = true; if (!field.value.trim()) field.setCustomValidity('Write a note first: the handler reads it.'); }
+    if (field) { field.required = true; if (!field.value.trim()) field.setCustomValidity(say('Write a note first: the handler reads it.')); }
   }, true);
   document.addEventListener('input', event => event.target.setCustomValidity?.(''));
   document.addEventListener('click', event => {

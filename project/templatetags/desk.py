@@ -14,6 +14,7 @@ from django.utils.html import format_html, format_html_join, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 
 from project.lib import clock, jsontree
+from project.lib.language import phrase, spoken, words
 from project.lib.visible import plain as visible_text
 from project.lib.visible import visible as shown
 
@@ -76,6 +77,11 @@ LOOKS = {
     "never": Look("skip", "clock", "Never rang"),
 }
 TIERS = {"read": 1, "low": 2, "medium": 3, "high": 4}
+AGO = (  # seconds
+    (86400, words("{n} d ago")),
+    (3600, words("{n} h ago")),
+    (60, words("{n} min ago")),
+)
 
 
 @register.simple_tag
@@ -102,18 +108,19 @@ def status(value: Any, word: str = "") -> SafeString:
 
 @register.simple_tag
 def badge(tone: str, name: str, word: Any) -> SafeString:
-    return format_html('<span class="st {}">{}{}</span>', tone, icon(name, 13, spin=name == "loader-circle"), word)
+    drawn = icon(name, 13, spin=name == "loader-circle")
+    return format_html('<span class="st {}">{}{}</span>', tone, drawn, spoken(word))
 
 
 @register.simple_tag
 def status_icon(value: Any, size: int = 16) -> SafeString:
     """Only the icon of a status, with its word for a screen reader."""
     look = LOOKS.get(str(value)) or Look("dim", "circle-dot", str(value))
-    return format_html('<span class="is-{}">{}</span>', look.tone, icon(look.icon, size, label=look.word))
+    return format_html('<span class="is-{}">{}</span>', look.tone, icon(look.icon, size, label=spoken(look.word)))
 
 
 @register.simple_tag
-def tier(name: str, words: str = "risk") -> SafeString:
+def tier(name: str, noun: str = "risk") -> SafeString:
     """Risk as a word and a meter of four steps; readable without colour."""
     steps = TIERS.get(str(name), 4)
     bars = format_html_join(
@@ -122,7 +129,7 @@ def tier(name: str, words: str = "risk") -> SafeString:
         (("on" if at < steps else "off", at * 5, 9 - at * 3, 3 + at * 3) for at in range(4)),
     )
     meter = format_html('<svg width="19" height="12" viewBox="0 0 19 12" aria-hidden="true">{}</svg>', bars)
-    return format_html('<span class="tier {}">{}{} {}</span>', name, meter, str(name).capitalize(), words)
+    return format_html('<span class="tier {}">{}{}</span>', name, meter, spoken(f"{str(name).capitalize()} {noun}"))
 
 
 def zone_name(at: datetime) -> str:
@@ -149,7 +156,7 @@ def iso(at: datetime) -> str:
 def when(context: Context, at: datetime | None, empty: str = "never") -> SafeString:
     """`7 min ago`, kept fresh in the browser; the exact time with its zone is the title."""
     if at is None:
-        return format_html('<span class="muted">{}</span>', empty)
+        return format_html('<span class="muted">{}</span>', spoken(empty))
     return format_html(
         '<time datetime="{}" title="{}" data-ago>{}</time>', iso(at), exact(at), ago(at, now_of(context))
     )
@@ -165,15 +172,15 @@ def ago(at: datetime, now: datetime) -> str:
     seconds = (now - at).total_seconds()
     if seconds < -1:
         return clock_words(at, now)
-    for size, word in ((86400, "d"), (3600, "h"), (60, "min")):
+    for size, told in AGO:
         if seconds >= size:
-            return f"{int(seconds // size)} {word} ago"
-    return f"{int(seconds)} s ago" if seconds >= 2 else "just now"
+            return spoken(told).format(n=int(seconds // size))
+    return phrase("{n} s ago", n=int(seconds)) if seconds >= 2 else phrase("just now")
 
 
 def clock_words(at: datetime, now: datetime) -> str:
     local, today = timezone.localtime(at), timezone.localtime(now).date()
-    return f"{local:%H:%M}" if local.date() == today else f"{local:%d %b %H:%M}"
+    return f"{local:%H:%M}" if local.date() == today else local.strftime(spoken(words("%d %b %H:%M")))
 
 
 @register.simple_tag(takes_context=True)
@@ -207,22 +214,24 @@ def left(context: Context, until: datetime | None) -> SafeString:
         return mark_safe("")
     seconds = max(0, int((until - now_of(context)).total_seconds()))
     soon = " soon" if seconds < 600 else ""
+    counted = format_html('<span data-until="{}">{}</span>', iso(until), countdown(seconds))
     return format_html(
-        '<span class="left{}" title="Expires {}">{}<span><span data-until="{}">{}</span> left</span></span>',
+        '<span class="left{}" title="{}">{}<span>{}</span></span>',
         soon,
-        exact(until),
+        phrase("Expires {at}", at=exact(until)),
         icon("hourglass", 13),
-        iso(until),
-        countdown(seconds),
+        format_html(spoken(words("{time} left")), time=counted),
     )
 
 
 def countdown(seconds: int) -> str:
     if seconds >= 86400:
-        return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
+        return phrase("{d} d {h} h", d=seconds // 86400, h=seconds % 86400 // 3600)
     if seconds >= 3600:
-        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
-    return f"{seconds // 60} min" if seconds >= 600 else f"{seconds // 60}:{seconds % 60:02d}"
+        return phrase("{h} h {m} min", h=seconds // 3600, m=seconds % 3600 // 60)
+    if seconds >= 600:
+        return phrase("{m} min", m=seconds // 60)
+    return f"{seconds // 60}:{seconds % 60:02d}"
 
 
 @register.simple_tag(takes_context=True)
@@ -233,7 +242,8 @@ def seconds_left(context: Context, until: datetime | None) -> SafeString:
     seconds = max(0, round((until - now_of(context)).total_seconds()))
     if seconds >= 600:
         return format_html('<b class="num" data-until="{}">{}</b>', iso(until), countdown(seconds))
-    return format_html('<b class="num" data-unit="s" data-until="{}">{} s</b>', iso(until), seconds)
+    said = phrase("{s} s", s=seconds)
+    return format_html('<b class="num" data-unit="s" data-until="{}">{}</b>', iso(until), said)
 
 
 @register.filter
@@ -243,11 +253,11 @@ def took(value: timedelta | float | None) -> str:
         return ""
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
+        return phrase("{ms} ms", ms=f"{seconds * 1000:.0f}")
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return phrase("{s} s", s=f"{seconds:.1f}")
     if seconds < 3600:
-        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+        return phrase("{m} min {s} s", m=int(seconds // 60), s=int(seconds % 60))
     return countdown(int(seconds))
 
 

@@ -47,8 +47,13 @@ class Say(Node):
         text = gettext(self.words)
         if text == self.words:
             return self.nodelist.render(context)
-        drawn = SLOT.sub(lambda slot: str(self.slots[slot[1]].render_annotated(context)), text)
+        drawn = SLOT.sub(lambda slot: self.filled(slot, context), text)
         return mark_safe(f"{self.before}{drawn}{self.after}")  # the text is of our catalogue, a slot escapes itself
+
+    def filled(self, slot: re.Match[str], context: Context) -> str:
+        """What stands in a slot; braces that are none of ours stay."""
+        node = self.slots.get(slot[1])
+        return str(node.render_annotated(context)) if node else slot[0]
 
 
 @register.simple_tag
