@@ -11,15 +11,15 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import Field
 
-from approvals import clearing, connect, decide, outside, policy, schemas
+from approvals import authority, clearing, connect, decide, outside, policy, schemas
 from approvals.models import Action, Connection
 from approvals.models.action import ActionQuerySet
+from approvals.rules import Ruling
 from approvals.tiers import Tier
 from project.lib.pages import Page, listing
 from project.people import doors
 from project.people.auth import Caller, Forbidden, caller
 from project.people.models import User
-from project.people.roles import can
 from triggers.api import found
 
 LOOK_AGAIN = 0.5  # seconds between two looks of somebody who waits
@@ -52,8 +52,9 @@ def get_action(request: HttpRequest, id: int, wait: Annotated[float, Field(ge=0,
             action = patiently(who, id, wait)
         finally:
             waiting.release()
-    reviewers = list(policy.ruling_of(action).reviewers)
-    return schemas.ActionOut.of(action, reviewers=reviewers, arguments=may_read(who, action))
+    ruling = policy.ruling_of(action)
+    shown = may_read(who, action, ruling)
+    return schemas.ActionOut.of(action, reviewers=list(ruling.reviewers), arguments=shown)
 
 
 @router.post("/actions/{int:id}/decisions", response={200: schemas.SaidOut, 201: schemas.SaidOut}, tags=["actions"])
@@ -61,8 +62,7 @@ def decide_action(request: HttpRequest, id: int, body: schemas.DecisionIn) -> An
     """201 when it counts, 200 when the same person had said the same of the same revision."""
     who = caller(request)
     action = visible(who, id)
-    if who.user is None or who.token is not None or not policy.is_named(who.user, action):
-        who.need("decide")
+    who.need_scope("decide")
     channel = decide.BY_TOKEN if who.token else "page"
     proof, origin = proof_of(request), doors.origin_of(request)
     said = decide.decide(action, by=person(who), proof=proof, channel=channel, origin=origin, **body.dict())
@@ -77,8 +77,8 @@ def cancel_action(request: HttpRequest, id: int, body: schemas.CancelIn | None =
     if who.token is not None and action.token_id == who.token.pk:
         outside.withdraw(action, who.token, reason)
         return schemas.ActionRow.facts(visible(who, id))
-    if not (who.may("operate") or who.may("decide")):
-        who.need("propose")
+    asked = who.user is not None and action.requested_by_id == who.user.pk
+    who.need_scope("operate", "decide", *(["propose"] if asked else []))
     decide.cancel(action, by=person(who), reason=reason)
     return schemas.ActionRow.facts(visible(who, id))
 
@@ -87,8 +87,7 @@ def cancel_action(request: HttpRequest, id: int, body: schemas.CancelIn | None =
 def take_back(request: HttpRequest, id: int) -> Any:
     who = caller(request)
     action = visible(who, id)
-    if not who.may("configure"):
-        who.need("decide")
+    who.need_scope("decide", "configure")
     decide.take_back(action, by=person(who))
     return schemas.ActionRow.facts(visible(who, id))
 
@@ -98,7 +97,7 @@ def settle_action(request: HttpRequest, id: int, body: schemas.OutcomeIn) -> Any
     """What became of an action whose outcome is not known: `delivered`, `not_sent` (it is sent again) or `failed`."""
     who = caller(request)
     action = visible(who, id)
-    who.need("decide" if action.tier == Tier.HIGH else "operate")
+    who.need_scope("decide" if action.tier == Tier.HIGH else "operate")
     clearing.settle_unknown(action, by=person(who), status=body.status, note=body.note, proof=proof_of(request))
     return schemas.ActionRow.facts(visible(who, id))
 
@@ -158,17 +157,13 @@ def own(rows: ActionQuerySet, who: Caller) -> ActionQuerySet:
     return rows.filter(token=who.token) if who.token else rows.none()
 
 
-def may_read(who: Caller, action: Action) -> bool:
-    """Arguments are for operators, for reviewers who may decide them, and for who asked."""
-    if who.token is not None and action.token_id == who.token.pk:
+def may_read(who: Caller, action: Action, ruling: Ruling) -> bool:
+    """A person's token reads what its scope allows of what the person may, and any token what it asked for."""
+    if who.token is None:
+        return authority.may_read(action, person(who), ruling)
+    if action.token_id == who.token.pk or who.may("payloads") or who.may("decide"):
         return True
-    if who.may("payloads") or who.may("decide"):
-        return True
-    if who.user is None:
-        return False
-    return action.asked_by(who.user) or (
-        who.token is None and (can(who.user, "decide") or policy.is_named(who.user, action))
-    )
+    return who.user is not None and action.asked_by(who.user)
 
 
 def person(who: Caller) -> User:

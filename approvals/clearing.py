@@ -6,12 +6,13 @@ from datetime import datetime
 from django.db import transaction
 
 from approvals import current, policy
+from approvals.authority import check_may_settle
 from approvals.current import Met
 from approvals.decide import no_proof, ring_on_commit
-from approvals.errors import AlreadyDecided, CannotSendAgain, NotValid
+from approvals.errors import AlreadyDecided, CannotSendAgain, NotValid, StepUpRequired
 from approvals.models import Action, Review
 from approvals.models.action import Status
-from approvals.refusals import check_may_settle, check_note, how_it_ended
+from approvals.refusals import check_note, how_it_ended
 from approvals.rules import Ruling
 from approvals.settle import bury, lock, settle, show
 from approvals.starts import Obstacle, obstacle
@@ -27,7 +28,7 @@ def settle_unknown(
 ) -> Action:
     """A person says what became of an action in doubt: `delivered`, `not_sent` (send it again) or `failed` (give up).
 
-    Raises NotReviewer, StepUpRequired (high), AlreadyDecided, ReasonRequired, NotValid, CannotSendAgain."""
+    Raises NotReviewer, SelfApproval, StepUpRequired, AlreadyDecided, ReasonRequired, NotValid, CannotSendAgain."""
     asked = Action.objects.for_pages().get(pk=action.pk)
     ruling = policy.ruling_of(asked)
     found = current.met_again(asked) if status == "not_sent" else current.NOTHING
@@ -36,7 +37,9 @@ def settle_unknown(
         held = lock(action.pk)
         now = clock.now()
         policy.check_current(ruling, held)
-        check_may_settle(held, by, ruling, proof)
+        check_may_settle(held, by, ruling)
+        if held.tier == Tier.HIGH and not proof():
+            raise StepUpRequired
         if status not in ("delivered", "not_sent", "failed"):
             raise NotValid("The outcome is delivered, not_sent or failed.", field="status")
         if held.status != Status.UNKNOWN:

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from approvals import policy
+from approvals.authority import may_cancel, may_take_back
 from approvals.editing import Judged, changes_nothing, edit, edited_before, judged
 from approvals.errors import (
     AlreadyDecided,
@@ -38,7 +39,6 @@ from project.lib import clock, gate, spans
 from project.lib.failpoints import failpoint
 from project.lib.prepared import Select
 from project.lib.text import is_storable
-from project.people import roles
 from project.people.models import User
 from triggers import bells
 from triggers.models import Audit, Run
@@ -262,8 +262,7 @@ def take_back(action: Action, *, by: User) -> Action:
     with transaction.atomic():
         held = lock(action.pk)
         now = clock.now()
-        said_yes = held.decisions.filter(by=by, verdict="approve", revision=held.revision).exists()
-        if not ((said_yes and by.is_active) or roles.can(by, "configure")):
+        if not may_take_back(held, by):
             raise NotReviewer("Only who approved it, or an admin, may take it back.")
         if held.status != Status.APPROVED or held.decided_at is None:
             raise TooLate(status=held.status)
@@ -271,16 +270,18 @@ def take_back(action: Action, *, by: User) -> Action:
     return held
 
 
+@policy.again_when_moved
 def cancel(action: Action, *, by: User, reason: str = "") -> Action:
     """Withdraw an action that has not started: its requester, an operator or a reviewer may.
 
     Raises NotReviewer, TooLate once it is under way, AlreadyDecided when it has ended."""
     ruling = policy.ruling_of(Action.objects.for_pages().get(pk=action.pk))
     with transaction.atomic():
+        gate.shared()
         held = lock(action.pk)
         now = clock.now()
-        mine = held.requested_by_id == by.pk and by.is_active
-        if not (mine or roles.can(by, "operate") or policy.may_review(by, policy.at_least_asked(ruling))):
+        policy.check_current(ruling, held)
+        if not may_cancel(held, by, ruling):
             raise NotReviewer("Only its requester, an operator or a reviewer may cancel it.")
         call_off(held, now, by=by, reason=reason)
     return held

@@ -1,6 +1,5 @@
 """Why a person may not decide, in the order in which it is said (docs/lifecycle-of-an-action.md)."""
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +14,6 @@ from approvals.errors import (
     NotValid,
     ReasonRequired,
     SelfApproval,
-    StepUpRequired,
 )
 from approvals.kinds import KINDS
 from approvals.models import Action
@@ -24,7 +22,6 @@ from approvals.questions import check_answer
 from approvals.rules import Ruling
 from approvals.tiers import Tier
 from project.lib.text import reason_of
-from project.people import roles
 from project.people.models import User
 
 VERDICTS = ("approve", "reject")
@@ -123,19 +120,6 @@ def check_answered(action: Action, verdict: str, arguments: dict[str, Any] | Non
         raise NotValid("A question is answered as it was asked.", field="arguments")
     else:
         check_answer(KINDS[action.kind].asked(action.arguments), answer)
-
-
-def check_may_settle(action: Action, by: User, ruling: Ruling, proof: Callable[[], bool]) -> None:
-    if action.tier != Tier.HIGH:
-        if not roles.can(by, "operate"):
-            raise NotReviewer("Only an operator may settle this.")
-        return
-    if not policy.may_review(by, ruling):
-        raise NotReviewer
-    if action.asked_by(by):
-        raise SelfApproval
-    if not proof():
-        raise StepUpRequired
 
 
 def check_note(note: str, *, needed: bool) -> str:

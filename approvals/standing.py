@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from approvals import policy, reviewing
+from approvals import authority, policy, reviewing
 from approvals.errors import UnknownKind
 from approvals.kinds import Kind, named
 from approvals.models import Action, Decision, Review
 from approvals.rules import Ruling
 from approvals.tiers import Tier, stricter
 from project.people.models import User
-from project.people.roles import can
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,12 @@ class Standing:
 
     @cached_property
     def may_read(self) -> bool:
-        """Arguments are for operators, and for reviewers and members of teams who may decide them."""
-        if can(self.reader, "payloads") or can(self.reader, "decide") or self.action.asked_by(self.reader):
-            return True
-        return policy.is_named(self.reader, self.action)
+        return authority.may_read(self.action, self.reader, self.in_force)
+
+    @cached_property
+    def in_force(self) -> Ruling:
+        """What the policy says now of it, also where nobody is asked any more."""
+        return self.ruling or policy.ruling_of(self.action)
 
     @cached_property
     def tier(self) -> Tier:
@@ -79,10 +80,9 @@ class Standing:
 
     @property
     def can_take_back(self) -> bool:
-        """The one who decided, or an admin, while nothing was started."""
-        decided = any(d.by_id == self.reader.pk for d in self.given)
+        """While nothing was started."""
         was_asked = self.action.decided_at is not None  # what nobody was asked about is undone, not asked again
-        return self.action.status == "approved" and was_asked and (decided or can(self.reader, "configure"))
+        return self.action.status == "approved" and was_asked and authority.may_take_back(self.action, self.reader)
 
     @property
     def held(self) -> bool:
@@ -93,18 +93,12 @@ class Standing:
 
     @property
     def can_settle(self) -> bool:
-        """Who may answer "did it happen?": an operator; on high a reviewer who did not ask for it."""
-        if self.action.status != "unknown":
-            return False
-        if self.action.tier == "high":
-            return can(self.reader, "decide") and not self.action.asked_by(self.reader)
-        return can(self.reader, "operate")
+        return self.action.status == "unknown" and authority.may_settle(self.action, self.reader, self.in_force)
 
     @property
     def can_cancel(self) -> bool:
-        return self.action.status in ("awaiting", "approved") and (
-            can(self.reader, "operate") or can(self.reader, "decide") or self.action.requested_by_id == self.reader.pk
-        )
+        is_stoppable = self.action.status in ("awaiting", "approved")
+        return is_stoppable and authority.may_cancel(self.action, self.reader, self.in_force)
 
     @property
     def may_look(self) -> bool:

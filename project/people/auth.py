@@ -79,6 +79,11 @@ class Caller:
         if not self.may(ability):
             raise Forbidden(needs=SCOPES[ability] if self.token else ability)
 
+    def need_scope(self, *scopes: str) -> None:
+        """For doors that ask what the person may: a token must carry one of these scopes."""
+        if self.token is not None and not set(scopes) & set(self.token.scopes):
+            raise Forbidden(needs=scopes[0])
+
     def need_fresh_admin(self, request: HttpRequest) -> None:
         """For secrets and connections: an admin who signed in and proved it again; never a token."""
         if self.token is not None:
