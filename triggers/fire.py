@@ -59,7 +59,7 @@ def plan(source: Source, now: datetime) -> None:
     with transaction.atomic():
         held = unplanned.select_for_update(no_key=True).first()
         if held is not None and not held.slots.filter(outcome="fired", event=None).exists():
-            rang = held.slots.filter(outcome="fired", fire_at=schedule.once).exists()
+            rang = schedule.once and held.slots.filter(outcome="fired", fire_at=schedule.once).exists()
             held.disable(by=None, reason="It has rung, and does so once." if rang else "Its time has passed.")
 
 

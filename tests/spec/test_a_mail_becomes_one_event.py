@@ -12,7 +12,7 @@ from tests import builders
 from tests.conftest import until
 from tests.imap_server import PASSWORD, ImapServer
 from tests.listening import events, listened, listener, state, turns
-from triggers import blobs
+from triggers import blobs, configure
 from triggers.listeners import imap, mail
 from triggers.models import Blob, DeadLetter, Event, Run, Source, Watch
 from triggers.sources.mail import read_mail
@@ -73,6 +73,21 @@ def test_what_lies_there_is_read_only_when_asked_for(far):
     assert subjects() == []
     turns(listener(mailbox(far, "all", start="all"), **QUICK))
     assert subjects("all") == ["old"]
+
+
+def test_another_account_begins_as_the_source_says(far):
+    source = mailbox(far)
+    turns(listener(source, **QUICK))
+    far.add("INBOX", written("of the first", 1))
+    turns(listener(source, **QUICK))
+    far.add("INBOX", written("was there", 2))
+    config = {**source.config, "username": "other@example.org"}
+    configure.change_source(source, by=None, version=source.version, config=config)
+    turns(listener(source, **QUICK))
+    assert subjects() == ["of the first"]
+    far.add("INBOX", written("of the second", 3))
+    turns(listener(source, **QUICK))
+    assert subjects() == ["of the first", "of the second"]
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)

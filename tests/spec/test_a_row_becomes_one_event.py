@@ -1,7 +1,9 @@
 """A row of somebody else's table becomes one event: by a cursor that looks back, or as an acknowledged outbox."""
 
 import sqlite3
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import psycopg
 import pytest
@@ -10,8 +12,8 @@ from project.lib.problem import Problem
 from tests import builders
 from tests.listening import events, listened, listener, state, turns
 from triggers import configure
-from triggers.listeners import database, tryout
-from triggers.models import ConfigVersion, DeadLetter, Trigger, Watch
+from triggers.listeners import database, thread, tryout
+from triggers.models import ConfigVersion, DeadLetter, Position, Source, Trigger, Watch
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 5, 1, 10, tzinfo=UTC)
@@ -119,10 +121,46 @@ def test_a_kill_before_the_place_was_kept_doubles_nothing(shop, tmp_path):
     source = sqlite_table(tmp_path, start="all")
     shop.executemany(INSERT, [(n, str(n), at(n)) for n in range(5)])
     turns(listener(source))
-    database.Position.objects.all().delete()
+    Position.objects.all().delete()
     turns(listener(source))
     assert len(events("shop")) == 5
     assert not any(event.duplicates for event in events("shop"))
+
+
+def test_another_database_or_cursor_begins_as_the_source_says_and_keeps_no_place_of_the_one_before(shop, tmp_path):
+    shop.execute(INSERT, (1, "here", at(0)))
+    source = sqlite_table(tmp_path, start="all")
+    before = listener(Source.objects.get(pk=source.pk))
+    turns(before)
+    with sqlite3.connect(tmp_path / "other.sqlite3", isolation_level=None) as other:
+        other.execute('CREATE TABLE "order ""lines""" (id INTEGER PRIMARY KEY, name TEXT, updated_at TEXT)')
+        other.execute(INSERT, (1, "there, and older", at(-86400)))
+    change(source, url=f"sqlite:///{tmp_path}/other.sqlite3")
+    turns(listener(source))
+    assert names() == ["here", "there, and older"]
+    there = Position.objects.get().value
+    for late in (partial(turns, before), partial(before.move, LINES, high=None)):
+        with suppress(thread.Trouble):  # its thread had not ended yet
+            late()
+        assert Position.objects.get().value == there
+    change(source, cursor="id")
+    turns(listener(source))
+    assert state(source) == (Watch.WATCHING, "")
+    assert Position.objects.get().value["high"] == {"number": "1"}
+
+
+def change(source, **config):
+    configure.change_source(source, by=None, version=source.version, config={**source.config, **config})
+    source.refresh_from_db()
+
+
+def test_a_place_that_was_kept_before_addresses_were_is_gone_on_from(shop, tmp_path):
+    shop.execute(INSERT, (1, "told", at(0)))
+    source = sqlite_table(tmp_path, overlap=0)
+    Position.objects.create(source=source, place=LINES, value={"high": {"text": at(0)}, "floor": None})
+    shop.execute(INSERT, (2, "news", at(5)))
+    turns(listener(source))
+    assert "news" in names()
 
 
 def test_a_number_that_grows_is_a_cursor_too(shop, tmp_path):

@@ -11,6 +11,7 @@ from tests import builders
 from tests.conftest import until
 from tests.listening import events, listened, listener, state, turns
 from tests.postgres import free_port
+from triggers import configure
 from triggers.ingest import ingest
 from triggers.listeners import keeper, stream
 from triggers.models import ConfigVersion, DeadLetter, Event, Pulse, Source, Trigger, Watch
@@ -245,6 +246,19 @@ def test_another_group_begins_as_the_source_says(far):
     one.source.save()
     turns(listener(one.source, **QUICK), 2)
     assert [event.type for event in events("orders")] == ["orders.first"]
+
+
+def test_another_server_or_database_begins_as_the_source_says(far):
+    source = orders(far, start="all")
+    far.xadd("orders", {"type": "here"}, id="500-1")
+    turns(listener(source, **QUICK), 2)
+    with redis.Redis(port=far.port, db=1) as other:
+        other.xadd("orders", {"type": "older"}, id="100-1")
+        other.xadd("orders", {"type": "newer"}, id="900-1")
+    config = {**source.config, "url": f"redis://127.0.0.1:{far.port}/1"}
+    configure.change_source(source, by=None, version=source.version, config=config)
+    turns(listener(source, **QUICK), 2)
+    assert [event.type for event in events("orders")] == ["orders.here", "orders.older", "orders.newer"]
 
 
 def test_a_server_that_goes_is_said_and_taken_up_again(far, settings):

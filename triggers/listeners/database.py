@@ -14,7 +14,7 @@ from triggers.errors import BadDelivery
 from triggers.ingest import ingest
 from triggers.listeners.link import FAULTS, Link, Row, link_to
 from triggers.listeners.thread import Listener, Trouble
-from triggers.models import Position, Seen, Source, Watch
+from triggers.models import Seen, Source, Watch
 from triggers.reading import Reading, read_json
 from triggers.sources import entries
 from triggers.sources.cursors import back, is_after, is_placed, kept, max_of, moment_of, plain, restored
@@ -41,6 +41,10 @@ class TableListener(Listener):
     def mode(self) -> str:
         return self.table.mode if self.link else ""
 
+    @property
+    def where(self) -> str:
+        return f"{self.table.place} {self.table.cursor}"
+
     def let_go(self) -> None:
         if self.link is not None:
             self.link.close()
@@ -59,7 +63,7 @@ class TableListener(Listener):
     # By a cursor
 
     def read_cursor(self, link: Link) -> None:
-        place = Position.of(self.source, self.table.table) or self.first_place(link)
+        place = self.known(self.table.table) or self.first_place(link)
         high = restored(place.get("high"))
         waiting = link.behind(high, COUNTED)
         where, values = self.beginning(link, high, restored(place.get("floor")))
@@ -70,7 +74,7 @@ class TableListener(Listener):
                 last, cursors = rows[-1], [row[self.table.cursor] for row in rows]
                 waiting -= sum(not is_placed(one) or is_after(one, high) for one in cursors)
                 high = max_of(high, next(filter(is_placed, reversed(cursors)), None))
-                Position.move(self.source, self.table.table, **{**place, "high": kept(high)})
+                self.move(self.table.table, **{**place, "high": kept(high)})
                 where, values = link.after(), [last[name] for name in (self.table.cursor, *self.table.key)]
             self.counted = {"behind": max(0, waiting), "position": str(high) if high is not None else None}
             if len(rows) < BATCH:
@@ -81,7 +85,7 @@ class TableListener(Listener):
         """What is there when the listening begins is not told, unless that is asked for."""
         newest = kept(link.newest()) if self.table.start == "new" else None
         place = {"high": newest, "floor": newest}
-        Position.move(self.source, self.table.table, **place)
+        self.begin(self.table.table, **place)
         return place
 
     def beginning(self, link: Link, high: Any, floor: Any) -> tuple[str, list[Any]]:

@@ -18,7 +18,7 @@ from triggers.errors import BadDelivery
 from triggers.ingest import ingest
 from triggers.listeners.imap import LARGEST, Mailbox, Withheld, capabilities, fetch, opened, sign_in
 from triggers.listeners.thread import Listener, Trouble
-from triggers.models import Position, Source, Watch
+from triggers.models import Source, Watch
 from triggers.sources import entries
 from triggers.sources.mail import UNREADABLE, Mail, parse_mailbox, read_mail
 from triggers.unreadable import bury
@@ -51,6 +51,10 @@ class MailListener(Listener):
         if self.mailbox is None:
             return ""
         return "idle" if self.can_idle else "polling"
+
+    @property
+    def where(self) -> str:
+        return self.config.account
 
     def let_go(self) -> None:
         if self.mailbox is not None:
@@ -116,17 +120,17 @@ class MailListener(Listener):
             self.counted = {"waiting": len(numbers) - at}
             self.note(Watch.WATCHING, self.manner())
             self.take(mailbox, folder, number, since["uidvalidity"])
-            Position.move(self.source, folder, **{**since, "uid": number})
+            self.move(folder, **{**since, "uid": number})
         self.counted = {"waiting": 0}
         if "since" in since:
             newest = max(numbers, default=since["uid"])
-            Position.move(self.source, folder, uidvalidity=since["uidvalidity"], uid=newest)
+            self.move(folder, uidvalidity=since["uidvalidity"], uid=newest)
 
     def place_of(self, mailbox: Mailbox, folder: str) -> dict[str, Any]:
         """Where this folder was read to. When the server numbers it anew, all that is young enough is looked at again:
         what was told stays told once, by its Message-ID."""
         validity, following = opened(mailbox, folder)
-        known = Position.of(self.source, folder)
+        known = self.known(folder)
         if known.get("uidvalidity") == validity:
             return known
         place: dict[str, Any] = {"uidvalidity": validity, "uid": 0}
@@ -134,7 +138,7 @@ class MailListener(Listener):
             place["since"] = (clock.now() - timedelta(seconds=self.source.dedupe_window)).strftime("%d-%b-%Y")
         elif self.config.start == "new":
             place["uid"] = following - 1
-        Position.move(self.source, folder, **place)
+        self.begin(folder, **place)
         return place
 
     def found(self, mailbox: Mailbox, since: dict[str, Any]) -> list[int]:

@@ -14,7 +14,7 @@ from triggers.errors import BadDelivery
 from triggers.ingest import ingest
 from triggers.listeners.redis_link import connect, make_group, order_of
 from triggers.listeners.thread import Listener, Trouble
-from triggers.models import Position, Source, Watch
+from triggers.models import Source, Watch
 from triggers.sources import entries
 from triggers.sources.stream import parse_stream
 from triggers.unreadable import bury
@@ -45,6 +45,10 @@ class StreamListener(Listener):
     def mode(self) -> str:
         return "group" if self.client else ""
 
+    @property
+    def where(self) -> str:
+        return self.stream.place
+
     def let_go(self) -> None:
         if self.client is not None:
             self.client.close()
@@ -67,7 +71,9 @@ class StreamListener(Listener):
     def settle_in(self) -> redis.Redis:
         """Connect, and make the group when it is not there."""
         self.client = client = connect(self.source, self.stream)
-        self.kept = Position.of(self.source, self.stream.stream)
+        self.kept = self.known(self.stream.stream)
+        if not self.kept:
+            self.begin(self.stream.stream)
         same = self.kept.get("group") == self.stream.group  # another one begins as the source says
         known = self.kept if same else {}
         make_group(client, self.stream, known.get("read", ""), known.get("count"))
@@ -169,7 +175,7 @@ class StreamListener(Listener):
         if told.items() <= self.kept.items():
             return
         self.kept = {**self.kept, **told}
-        Position.move(self.source, self.stream.stream, **self.kept)
+        self.move(self.stream.stream, **self.kept)
 
     def trimmed_words(self) -> str:
         lost = self.kept.get("trimmed", 0)

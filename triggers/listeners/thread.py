@@ -15,7 +15,7 @@ from project.lib.egress import EgressError
 from project.lib.problem import Problem
 from project.lib.text import made_storable
 from triggers.errors import TriggerFull
-from triggers.models import Pulse, Source, Watch
+from triggers.models import Position, Pulse, Source, Watch
 
 logger = logging.getLogger("nightdesk.listen")
 SIGN = 10.0  # seconds between two signs of life
@@ -23,6 +23,7 @@ PAUSES = (1, 2, 5, 10, 30)  # seconds after a turn that failed; the last one rep
 UNFORESEEN = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, DataError)  # what nothing read may end
 HOLD = 2  # as so many failures: what found no room is tried again after this place of PAUSES
 LONGEST_DETAIL = 2000  # characters
+REPLACED = "the source was changed; it is read anew"
 
 
 class Trouble(Exception):
@@ -69,6 +70,11 @@ class Listener(threading.Thread):
         """How it listens, in a word of at most 16 letters."""
         return ""
 
+    @property
+    def where(self) -> str:
+        """Whose places it reads, without credentials: at another address each of them begins as the source says."""
+        return ""
+
     def figures(self) -> dict[str, Any]:
         """More columns of its row."""
         return {"facts": self.counted}
@@ -113,6 +119,20 @@ class Listener(threading.Thread):
             self.failures += 1
             logger.error("Source %s: the database does not answer: %s", self.source.slug, str(error).strip())
             close_old_connections()
+
+    def known(self, place: str) -> dict[str, Any]:
+        """How far this place was read; empty: it begins."""
+        return Position.of(self.source, place, self.where)
+
+    def begin(self, place: str, **value: Any) -> None:
+        """Raises Trouble when the source was changed meanwhile: another listener reads it now."""
+        if not Position.begin(self.source, place, self.where, **value):
+            raise Trouble(REPLACED)
+
+    def move(self, place: str, **value: Any) -> None:
+        """Note how far it was read, after what was read is stored. Raises Trouble as `begin` does."""
+        if not Position.move(self.source, place, self.where, **value):
+            raise Trouble(REPLACED)
 
     def fail(self, status: str, detail: str, *, tries: int = 0) -> None:
         """Let go, and say why; `tries` counts as so many failures however many there were."""

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import models
-from django.db.models import UniqueConstraint
+from django.db.models import Q, UniqueConstraint
 
 from project.lib import clock
 from triggers.models.source import Source
@@ -38,11 +38,13 @@ class Watch(models.Model):
 
 
 class Position(models.Model):
-    """How far one place of a source (a mailbox folder, a stream, a table) was read; written after what was read."""
+    """How far one place of a source (a mailbox folder, a stream, a table) was read; written after what was read.
+
+    It is a position of `where` it was read only: the same place at another address begins anew."""
 
     source = models.ForeignKey(Source, models.CASCADE, related_name="positions")
     place = models.CharField(max_length=255)
-    value = models.JSONField(default=dict)
+    value = models.JSONField(default=dict)  # what its listener keeps, and `where`
 
     class Meta:
         constraints = [UniqueConstraint(fields=["source", "place"], name="a_place_is_read_from_one_position")]
@@ -51,12 +53,27 @@ class Position(models.Model):
         return f"{self.source_id} {self.place}"
 
     @classmethod
-    def of(cls, source: Source, place: str) -> dict[str, Any]:
-        return cls.objects.filter(source=source, place=place).values_list("value", flat=True).first() or {}
+    def of(cls, source: Source, place: str, where: str) -> dict[str, Any]:
+        """What was kept of it there; nothing of another address. What was kept without one is of this."""
+        told = cls.objects.filter(source=source, place=place).values_list("value", flat=True).first() or {}
+        return {} if told.pop("where", where) != where else told
 
     @classmethod
-    def move(cls, source: Source, place: str, **value: Any) -> None:
-        cls.objects.update_or_create(source=source, place=place, defaults={"value": value})
+    def begin(cls, source: Source, place: str, where: str, **value: Any) -> bool:
+        """Begin to read it there; False for whoever knows the source only as it was before a change."""
+        if not Source.objects.filter(pk=source.pk, version=source.version).exists():
+            return False
+        cls.objects.update_or_create(source=source, place=place, defaults={"value": {**value, "where": where}})
+        return True
+
+    @classmethod
+    def move(cls, source: Source, place: str, where: str, **value: Any) -> bool:
+        """Go on there; False when somebody began to read this place at another address."""
+        rows = cls.objects.filter(source=source, place=place)
+        here = rows.filter(Q(value__where=where) | Q(value__where__isnull=True))
+        if here.update(value={**value, "where": where}):
+            return True
+        return not rows.exists() and cls.begin(source, place, where, **value)
 
 
 SILENT = timedelta(seconds=45)  # without a sign of its listener, after which nobody is there

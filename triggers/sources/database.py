@@ -128,6 +128,11 @@ class TableSource(FarSide):
         return unquote(split(self.url).path.strip("/"))
 
     @property
+    def place(self) -> str:
+        """Which database it is, whoever reads it."""
+        return self.path if self.is_sqlite else f"{self.host}:{self.port}/{self.name}"
+
+    @property
     def columns(self) -> list[str]:
         """Columns that must be there."""
         named = [*self.key, self.type_column, self.data_column]

@@ -76,6 +76,11 @@ class StreamSource(FarSide):
         return int(split(self.url).path.strip("/") or 0)
 
     @property
+    def place(self) -> str:
+        """Which database of which server it is, whoever reads it."""
+        return f"{self.host}:{self.port}/{self.database}"
+
+    @property
     def username(self) -> str | None:
         return split(self.url).username
 
