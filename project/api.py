@@ -26,6 +26,7 @@ from project.people.auth import SIGNED_IN, Forbidden, NotSignedIn, caller
 from project.people.models import Authenticator
 from project.proving import prove
 from triggers.api import router as machine_router
+from triggers.api_agents import router as agents_router
 from triggers.api_audit import router as audit_router
 from triggers.api_bulk import router as bulk_router
 from triggers.api_config import router as config_router
@@ -107,6 +108,7 @@ api = DeskAPI(
 api.add_router("", machine_router)
 api.add_router("", config_router)
 api.add_router("", types_router)
+api.add_router("", agents_router)
 api.add_router("", bulk_router)
 api.add_router("", audit_router)
 api.add_router("", approvals_router)

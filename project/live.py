@@ -26,8 +26,8 @@ RETRY = 2.0  # seconds before Valkey is asked again after a failure
 FLOOR = 10.0  # seconds: without Valkey pages are told to load again this often
 NOT_SIGNED_IN, NO_SUCH_TOPIC = 4401, 4403
 PAGES = ("approvals", "actions", "runs", "events", "dead_letters", "practice", "home")
-TOPICS = frozenset((*PAGES, "triggers", "sources", "connections", "bulk"))
-KINDS = frozenset(("run", "action", "event", "dead_letter", "trigger", "source", "bulk"))
+TOPICS = frozenset((*PAGES, "triggers", "sources", "connections", "bulk", "agents"))
+KINDS = frozenset(("run", "action", "event", "dead_letter", "trigger", "source", "bulk", "agent"))
 MOST_TOPICS = 50
 
 

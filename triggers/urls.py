@@ -4,6 +4,7 @@ from django.urls import path
 
 from triggers.models import Source, Trigger
 from triggers.views import (
+    agents,
     audit,
     backfill,
     bulk,
@@ -47,6 +48,9 @@ urlpatterns = [
     path("bulk/<int:pk>/pause", bulk.turn, {"verb": "pause"}, name="bulk-pause"),
     path("bulk/<int:pk>/resumption", bulk.turn, {"verb": "resume"}, name="bulk-resume"),
     path("bulk/<int:pk>/cancellation", bulk.turn, {"verb": "cancel"}, name="bulk-cancel"),
+    path("agents", agents.agents, name="agents"),
+    path("agents/<slug:slug>", agents.agent, name="agent"),
+    path("agents/<slug:slug>/archive", agents.archive, name="agent-archive"),
     path("triggers", triggers.triggers, name="triggers"),
     path("triggers/new", trigger_editor.trigger_new, name="trigger-new"),
     path("triggers/<slug:slug>", trigger_editor.trigger_edit, name="trigger-edit"),

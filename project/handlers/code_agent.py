@@ -134,6 +134,7 @@ def read_task(data: Any, agent: str, event: int) -> dict[str, Any]:
 
 
 def last_task(agent: str, event: int) -> dict[str, Any]:
+    """Of what moved the agent before, the newest that says one. Raises Permanent when nothing does."""
     for before in Event.objects.filter(moved__agent__slug=agent, pk__lt=event).order_by("-pk")[:100]:
         data = before.data if isinstance(before.data, dict) else {}
         if "task" in data or "title" in data:
@@ -142,7 +143,7 @@ def last_task(agent: str, event: int) -> dict[str, Any]:
 
 
 def ready(run: Durable, task: dict[str, Any]) -> dict[str, Any]:
-    plan = run.step("plan", diagnose, task)
+    plan: dict[str, Any] = run.step("plan", diagnose, task)
     run.log(f"planned by rules, no model was asked: {plan['why']}")
     run.emit(type="plan.ready", data={"task": task, "plan": plan}, subject=run.event.subject)
     return plan

@@ -38,6 +38,7 @@ SEND = {
     **dict.fromkeys(("channel-code", "channel-remove", "channel-test"), "own"),
     **dict.fromkeys(("together", "action-edit", "cancel-action", "take-back", "review", "event-type"), "row"),
     "decide": "decide",
+    **dict.fromkeys(("agents", "agent-archive"), "configure"),
     **dict.fromkeys(("bulk", "bulk-cancel", "bulk-pause", "bulk-resume"), "operate"),
     **dict.fromkeys(("breaker-close", "dead-letter-dismiss", "dead-letter-edit", "dead-letter-redrive"), "operate"),
     **dict.fromkeys(("event-pin", "event-unpin", "event-run-again", "outcome", "refusal-admit"), "operate"),

@@ -14,7 +14,7 @@ from project.people import roles
 from project.people.models import User
 from tests import builders
 from tests.ruled import rule
-from triggers import bulk
+from triggers import agents, bulk
 from triggers.models import DeadLetter, EventType, Refusal
 
 API = "/api/v1"
@@ -78,6 +78,12 @@ OPERATIONS = [
     Operation("GET", "/event-types", "view"),
     Operation("GET", "/event-types/{type}", "view"),
     Operation("PATCH", "/event-types/{type}", "configure", {"version": 1, "mode": "refuse"}),
+    Operation("GET", "/agents", "view"),
+    Operation("POST", "/agents", "configure", {"slug": "fresh", "machine": "code-agent"}),
+    Operation("GET", "/agents/{slug}", "view"),
+    Operation("DELETE", "/agents/{slug}", "configure"),
+    Operation("GET", "/agents/{slug}/history", "view"),
+    Operation("POST", "/agents/{slug}/replay", "view", {"since": "2026-01-01T00:00:00Z"}),
     Operation("GET", "/triggers", "view"),
     Operation("POST", "/triggers", "configure", TRIGGER),
     Operation("GET", "/triggers/{slug}", "view"),
@@ -151,6 +157,7 @@ def make_world(requester: User) -> World:
     slugs = {
         "policies": rule("refunds", **RULE).slug,
         "sources": source.slug,
+        "agents": agents.make("coder", "code-agent", by=requester).slug,
         "event-types": EventType.objects.create(type=event.type, first_at=now, last_at=now, sample=event.pk).type,
         "triggers": trigger.slug,
         "connections": connection.slug,

@@ -1,14 +1,15 @@
 """An agent: one row that a machine moves by the events that name it, and what each of them did."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import models
-from django.db.models import CheckConstraint, Q, UniqueConstraint
+from django.db.models import CheckConstraint, Prefetch, Q, UniqueConstraint
 
 from project.lib import clock
 from triggers.models.audit import Audit
 from triggers.models.event import Event
+from triggers.models.run import Run
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -52,6 +53,12 @@ class AgentEventQuerySet(models.QuerySet["AgentEvent"]):
     def taken_up(self) -> "AgentEventQuerySet":
         return self.exclude(outcome="")
 
+    def told(self) -> "AgentEventQuerySet":
+        """With what a list says of each: its event, and the runs it started."""
+        payload = ("event__raw", "event__data_json", "event__headers", "event__credentials")
+        runs = Run.objects.filter(trigger=None, rerun_of=None).only("event", "handler", "status").order_by("pk")
+        return self.select_related("event").defer(*payload).prefetch_related(Prefetch("event__runs", runs, "of_moves"))
+
 
 class AgentEvent(models.Model):
     """An event that named an agent, written in the event's own transaction; then what it did to the agent."""
@@ -87,8 +94,10 @@ class AgentEvent(models.Model):
         return f"E-{self.event_id} {self.outcome or 'to come'}"
 
     @property
-    def facts(self) -> tuple[Any, ...]:
-        return self.event_id, self.start, self.end, self.outcome
+    def runs(self) -> list[Run]:
+        """The runs its move started, of a row that `told()` read."""
+        of_moves: list[Run] = getattr(self.event, "of_moves", [])
+        return of_moves if self.outcome == "moved" else []
 
 
 class AgentSnapshot(models.Model):

@@ -10,13 +10,14 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
 from project.templatetags.desk import LOOKS, Look
 from triggers import pinning, redrive, schemas, search
 from triggers.envelope import INNER
-from triggers.models import Event, Refusal, Run, Seen, Source, Trigger
+from triggers.models import AgentEvent, Event, Refusal, Run, Seen, Source, Trigger
 from triggers.views.lists import Filters, as_number, as_table, list_page, listing
 
 FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
@@ -90,10 +91,12 @@ def event(request: HttpRequest, seq: int) -> HttpResponse:
     rows = Event.objects.select_related("source", "requester", "pin__by")
     found = get_object_or_404(rows if can(request.user, "payloads") else rows.defer("raw", "data_json"), pk=seq)
     runs = list(Run.objects.working_on(found).select_related("trigger").order_by("pk"))
+    moved = AgentEvent.objects.taken_up().told().select_related("agent").filter(event=found).first()
     context = {
         "event": found,
         "story": story_of(found),
-        "lines": lines_of(found, runs),
+        "moved": moved,
+        "lines": lines_of(found, [run for run in runs if not (moved and run in moved.runs)]),
         "others": other_triggers(found, runs),
         "woken": found.ended_waits.select_related("run").order_by("pk"),
         "duplicates": Refusal.objects.filter(event=found.pk).order_by("-pk")[:MOST_DUPLICATES],
@@ -183,7 +186,7 @@ def run_event_again(request: HttpRequest, seq: int) -> HttpResponse:
     except Problem as refused:
         messages.error(request, refused.detail)
         return redirect("event", seq=seq)
-    messages.success(request, f"R-{run.pk} runs {trigger.handler} again for this event.")
+    messages.success(request, phrase("R-{id} runs {handler} again for this event.", id=run.pk, handler=trigger.handler))
     return redirect("run", pk=run.pk)
 
 
