@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,11 @@ from django.db import transaction
 
 from approvals.backtest import Backtest, compare
 from approvals.errors import NeedsSecondAdmin, NotValid, PolicyMoved
+from approvals.guarding import asks_less, guards_high, may_mean_high
 from approvals.lockouts import lockouts
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
-from approvals.models.policy import ASKED
 from approvals.policy import again_when_moved
-from approvals.rules import ALLOW, CONDITION, DENY, EFFECTS, REQUIRE, read_rules, rule_of
+from approvals.rules import ALLOW, CONDITION, DENY, EFFECTS, REQUIRE, Rule, read_rules, rule_of
 from approvals.tiers import Tier
 from approvals.windows import checked_windows
 from approvals.wish import LONGEST
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 MOST_PEOPLE = 20
 MOST_RULES = 200
 LONGEST_HOLD = 3600  # seconds
-ASKS = {*ASKED} - {"plan", "escalate_after"}  # members of a rule that say what it asks for, not where it stands
 USUAL: dict[str, Any] = {
     "order": 100,
     "tier": "",
@@ -81,21 +81,29 @@ def amended(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Amend
     own = () if verb == "archive" else (rule_of({"slug": slug, "version": version, **fields}),)
     after = tuple(sorted([*others, *own], key=lambda rule: (rule.order, rule.slug)))
     found = compare(before, after)
-    loosens, warns = tuple(loosened(row, fields, found)), tuple(lockouts(fields))
+    loosens, warns = tuple(loosened(row, fields, found, others)), tuple(lockouts(fields))
     return Amendment(verb, slug, fields, row.version if row else 0, number, found, loosens, warns)
 
 
-def loosened(row: PolicyRule | None, fields: dict[str, Any], found: Backtest) -> list[str]:
-    """What a change makes less than high, in sentences."""
+def loosened(row: PolicyRule | None, fields: dict[str, Any], found: Backtest, others: Sequence[Rule]) -> list[str]:
+    """What a change makes less than high, or may, in sentences."""
     said = []
-    if row is not None and row.asks_for_high and any(fields.get(name) != getattr(row, name) for name in ASKS):
-        does = "denies" if row.effect == DENY else "asks for high"
-        said.append(f"The rule {row.slug} {does}, and would be {'changed' if fields else 'taken away'}.")
+    if row is not None and asks_less(row.stored, fields):
+        does = guards_high(row.stored)
+        if does:
+            said.append(f"The rule {row.slug} {does}, and would be {'changed' if fields else 'taken away'}.")
+        elif not found.all_of_them and row.effect == REQUIRE and could_be_high(row, others):
+            said.append(f"It was tried on the newest {found.looked_at} actions only; older ones may have been high.")
     for high, becomes in ((found.less_than_high, "be less"), (found.high_for_others, "need fewer or other people")):
         if high:
             numbers = ", ".join(f"A-{pk}" for pk in high[:5])
             said.append(f"{len(high)} of the last 30 days that were high would {becomes}: {numbers}.")
     return said
+
+
+def could_be_high(row: PolicyRule, others: Sequence[Rule]) -> bool:
+    """May what it means be high by itself, or by another rule?"""
+    return may_mean_high(row.plan) or any(rule.tier == Tier.HIGH for rule in others)
 
 
 @again_when_moved

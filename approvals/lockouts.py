@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from approvals.rules import DENY, REQUIRE
+from approvals.guarding import guards_high
+from approvals.rules import REQUIRE
 from approvals.teams import admins
 from approvals.tiers import Tier
 from project.people import roles
@@ -20,7 +21,7 @@ def lockouts(fields: dict[str, Any]) -> list[str]:
             said.append(f"It needs {needed} of {people} and there {is_many(able)}: nobody could approve what it means.")
         elif able == needed and (fields["four_eyes"] or fields["tier"] == Tier.HIGH):
             said.append(f"There {is_many(able)} in {people}: what one of them asked for, nobody could approve.")
-    if fields and (fields["effect"] == DENY or fields["tier"] == Tier.HIGH) and len(admins()) == 1:
+    if fields and guards_high(fields) and len(admins()) == 1:
         said.append("There is one admin. To change this rule later a second one must confirm: make one first.")
     return said
 

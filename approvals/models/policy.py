@@ -82,11 +82,6 @@ class PolicyRule(models.Model):
         return self.slug
 
     @property
-    def asks_for_high(self) -> bool:
-        """Is to take it away, or to change it, a loosening of what is high?"""
-        return self.effect == DENY or (self.effect == REQUIRE and self.tier == Tier.HIGH)
-
-    @property
     def stored(self) -> dict[str, Any]:
         """As a version of the policy keeps it, and rules.py reads it."""
         return {name: getattr(self, name) for name in ("slug", "version", "order", *ASKED)}
