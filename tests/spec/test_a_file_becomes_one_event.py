@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -447,6 +448,18 @@ def test_each_save_of_an_editor_is_heard_once(inbox: Path, native: Any) -> None:
     (inbox / "d" / "2").write_text("2")
     assert native.hear(lambda: len(told("inbox")) > 5)[5:] == [("created", "d/2")]
     assert Watch.objects.get().recovered == 0
+
+
+def test_the_time_to_settle_begins_with_the_change_and_ends_with_a_turn_of_its_own(inbox: Path, native: Any) -> None:
+    one = native.listener
+    (inbox / "a.txt").write_text("a")
+    until(lambda: b"a.txt" in one.hints.names)
+    began = time.monotonic()
+    one.hear()
+    assert one.pending[b"a.txt"].since < began
+    assert one.pause() <= one.watch.settle_seconds
+    one.pending.clear()
+    assert one.pause() == one.rest
 
 
 def test_lost_hints_are_made_up_for_by_one_look(inbox: Path, native: Any) -> None:

@@ -37,6 +37,7 @@ REST = 500  # times the processor time a look took, until the next one: 0.2 % of
 ROOT = 1.0  # seconds between two looks at the root itself
 RETRY = 60.0  # seconds until hints are asked for again
 MOST_POLLED = 10_000  # files
+SHORTEST = 0.01  # seconds between two turns while something settles
 
 
 class RootMissing(Trouble):
@@ -76,11 +77,19 @@ class FileListener(Listener):
         elif now >= self.next_root:
             self.next_root = now + ROOT
             self.check_root()
-        self.hear(now)
+        self.hear()
         if now >= self.next_look:
             self.look_everywhere(now)
         self.tell_settled(now)
         self.note(Watch.WATCHING, self.why)
+
+    def pause(self) -> float:
+        """Until something has settled, where that is sooner than the next turn."""
+        usual = super().pause()
+        if self.failures or not self.pending:
+            return usual
+        first = min(one.since for one in self.pending.values()) + self.watch.settle_seconds
+        return min(usual, max(first - time.monotonic(), SHORTEST))
 
     # Where, and by which means
 
@@ -185,13 +194,13 @@ class FileListener(Listener):
         look = look_at(os.path.join(self.root, self.only))
         return [(self.only, look)] if look else []
 
-    def hear(self, now: float) -> None:
+    def hear(self) -> None:
         if self.hints is None:
             return
         names, everything = self.hints.take()
-        for name in names:
+        for name, heard in names.items():
             if name == self.only or (not self.only and is_wanted(name, self.watch)):
-                self.expect(name, now, hinted=True)
+                self.expect(name, heard, hinted=True)
         if everything:
             self.next_look = 0.0
 
@@ -211,8 +220,9 @@ class FileListener(Listener):
         cost = time.thread_time() - began
         self.next_look = now + (max(SWEEP, REST * cost) if self.hints else POLL)
 
-    def expect(self, name: bytes, now: float, *, hinted: bool) -> None:
-        """Look at `name` once it has been left alone for the time to settle."""
+    def expect(self, name: bytes, since: float, *, hinted: bool) -> None:
+        """Look at `name` once it has been left alone for the time to settle, which began at `since` or when it was
+        touched after that."""
         try:
             look = look_at(os.path.join(self.root, name))
         except OSError as error:
@@ -221,7 +231,8 @@ class FileListener(Listener):
             return
         waiting = self.pending.get(name)
         if waiting is None or waiting.look != look:
-            self.pending[name] = Pending(look, now, hinted or (waiting is not None and waiting.hinted))
+            since = max(since, touched_at(look)) if look else since
+            self.pending[name] = Pending(look, since, hinted or (waiting is not None and waiting.hinted))
         else:
             waiting.hinted = waiting.hinted or hinted
 
@@ -283,3 +294,8 @@ class FileListener(Listener):
 
     def figures(self) -> dict[str, Any]:
         return {"files": len(self.snapshot.present) if self.inode else 0}
+
+
+def touched_at(look: Look) -> float:
+    """When the file was last touched by its own times, as monotonic time; a time to come is now."""
+    return time.monotonic() - max(0.0, time.time() - look.ctime_ns / 1e9)

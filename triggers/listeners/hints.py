@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Self
 
@@ -51,7 +52,7 @@ class Hints(FileSystemEventHandler):
         self.root = root
         self.recursive = recursive
         self.lock = threading.Lock()
-        self.names: set[bytes] = set()
+        self.names: dict[bytes, float] = {}  # when each was last heard of (monotonic)
         self.everything = False  # folders moved, or hints were lost
         self.observer = Observer()
 
@@ -84,16 +85,16 @@ class Hints(FileSystemEventHandler):
             if event.is_directory or len(self.names) > MOST:
                 self.everything = True
             else:
-                self.names.update(os.path.relpath(path, self.root) for path in paths)
+                self.names |= dict.fromkeys((os.path.relpath(path, self.root) for path in paths), time.monotonic())
 
     def lose(self) -> None:
         """Hints were lost: everything is to be looked at."""
         with self.lock:
             self.everything = True
 
-    def take(self) -> tuple[set[bytes], bool]:
+    def take(self) -> tuple[dict[bytes, float], bool]:
         with self.lock:
-            heard, self.names = self.names, set()
+            heard, self.names = self.names, {}
             everything, self.everything = self.everything, False
         return heard, everything
 
