@@ -251,7 +251,9 @@ def test_another_group_begins_as_the_source_says(far):
 def test_another_server_or_database_begins_as_the_source_says(far):
     source = orders(far, start="all")
     far.xadd("orders", {"type": "here"}, id="500-1")
-    turns(listener(source, **QUICK), 2)
+    before = listener(source, **QUICK)
+    turns(before, 3)
+    assert before.kept["read"] == "500-1"
     with redis.Redis(port=far.port, db=1) as other:
         other.xadd("orders", {"type": "older"}, id="100-1")
         other.xadd("orders", {"type": "newer"}, id="900-1")
