@@ -54,6 +54,7 @@ INSTALLED_APPS = [
     "project.people.apps.PeopleConfig",
     "triggers.apps.TriggersConfig",
     "approvals.apps.ApprovalsConfig",
+    "project.agent.apps.AgentConfig",
     "unfold",
     "django.contrib.admin.apps.SimpleAdminConfig",  # project/urls.py registers: workers need no admin
     "django.contrib.auth",

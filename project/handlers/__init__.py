@@ -1,6 +1,7 @@
 """The stories that ship; importing this package registers them."""
 
 from project.handlers import (
+    agent,
     code_agent,
     daily_report,
     diagnose_alert,
@@ -12,6 +13,7 @@ from project.handlers import (
 )
 
 __all__ = [
+    "agent",
     "code_agent",
     "daily_report",
     "diagnose_alert",

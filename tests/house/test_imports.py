@@ -48,7 +48,7 @@ def test_every_module_stands_in_a_layer():
     loose = [
         tree.named(path)
         for app, named in layers.items()
-        for path in sorted((tree.ROOT / app).iterdir())
+        for path in sorted((tree.ROOT / app.replace(".", "/")).iterdir())
         if path.suffix == ".py" or (path / "__init__.py").exists()
         if path.stem not in {"__init__", "apps", "migrations", *named.replace("(", " ").replace(")", " ").split()}
     ]

@@ -30,6 +30,7 @@ class Member:
     needed: bool
     default: Any
     help: str
+    is_long: bool  # a text of several lines
 
     @classmethod
     def of(cls, name: str, info: FieldInfo) -> "Member":
@@ -37,7 +38,7 @@ class Member:
         needed, own = info.is_required(), not info.default_factory_takes_validated_data
         default = info.get_default(call_default_factory=True) if own and not needed else None
         label = info.title or name.replace("_", " ").capitalize()
-        return cls(name, label, kind, optional, needed, plain(default), info.description or "")
+        return cls(name, label, kind, optional, needed, plain(default), info.description or "", is_long(info))
 
     @property
     def words(self) -> str:
@@ -54,6 +55,10 @@ class Member:
 def members_of(model: type[BaseModel] | None) -> list[Member]:
     """The members of a config in the order they were written."""
     return [Member.of(name, info) for name, info in model.model_fields.items()] if model else []
+
+
+def is_long(info: FieldInfo) -> bool:
+    return isinstance(info.json_schema_extra, dict) and info.json_schema_extra.get("format") == "multi-line"
 
 
 def without_none(annotation: Any) -> tuple[Any, bool]:
@@ -127,6 +132,8 @@ def field_of(member: Member) -> forms.Field:
         return forms.BooleanField(**shared)
     if is_words(member.kind):
         return LinesField(**shared)
+    if member.is_long:
+        return forms.CharField(widget=forms.Textarea(attrs={"rows": 8}), **shared)
     return FIELDS.get(member.kind, JsonField)(**shared)
 
 

@@ -1,0 +1,175 @@
+"""One request to a model, through the library that knows the providers. Only a worker that runs an agent loads this."""
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelQuotaExceededError,
+    ModelRequestRejectedError,
+    UnexpectedModelBehavior,
+    UserError,
+)
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from project.agent.turns import LEFT_OUT, Turn, check_pairs, name_calls
+from project.lib.redaction import without_secrets
+from triggers.errors import Permanent
+
+PATIENCE = 120.0  # seconds one request may take
+USUAL_PAUSE = 5.0  # seconds before the same request once more, where the far side says nothing
+LONGEST_PAUSE = 3600.0
+TELLS = 500  # characters of what a far side said
+
+PASSING = (408, 409, 425, 429)  # refusals of now, not of this request
+
+logging.getLogger("httpx2").setLevel(logging.WARNING)  # its INFO line prints the whole address with its query
+
+
+class ModelBusy(Exception):
+    """The model could not be asked just now: 429, 5xx or no answer. This one request is made again, later."""
+
+    def __init__(self, message: str, pause: float) -> None:
+        super().__init__(message, pause)
+        self.message = message
+        self.pause = pause
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def after(self) -> timedelta:
+        return timedelta(seconds=min(max(self.pause, 0.0), LONGEST_PAUSE))
+
+
+class ModelRefused(Permanent):
+    """The provider takes no such request: its key, the name of its model, or what it is asked."""
+
+
+def model_named(name: str) -> Model:
+    """The model of this name; with LLM_BASE_URL whatever answers there in OpenAI's manner. Raises ModelRefused."""
+    if settings.LLM_BASE_URL:
+        plain = name.partition(":")[2] if name.startswith(("openai:", "ollama:")) else name
+        own = OpenAIProvider(base_url=settings.LLM_BASE_URL, api_key=settings.LLM_API_KEY or "none")
+        return OpenAIChatModel(plain, provider=own)
+    try:
+        return infer_model(name, with_our_key)
+    except (UserError, ValueError, ImportError) as error:
+        raise ModelRefused(without_secrets(str(error))) from error
+
+
+def with_our_key(provider: str) -> Provider[Any]:
+    kind: Any = infer_provider_class(provider)
+    made: Provider[Any] = kind(api_key=settings.LLM_API_KEY) if settings.LLM_API_KEY else kind()
+    return made
+
+
+def request(plan: dict[str, Any], turns: list[Turn], *, answer_tokens: int, is_cut: bool = False) -> dict[str, Any]:
+    """What the model answers: `{model, request, response, tokens_in, tokens_out, cost, took}`.
+
+    `{overflow}` where this was too much for it. Raises ModelBusy, ModelRefused."""
+    check_pairs(turns)
+    messages = messages_of(plan, turns, is_cut=is_cut)
+    parameters = ModelRequestParameters(function_tools=[definition(one) for one in plan["tools"]])
+    asked = {"messages": ModelMessagesTypeAdapter.dump_python(messages, mode="json"), "tools": plan["tools"]}
+    for message in asked["messages"]:
+        message.pop("timestamp", None)
+    began = time.monotonic()
+    try:
+        response = asyncio.run(ask(plan["model"], messages, parameters, answer_tokens))
+    except ModelContextWindowExceededError as error:
+        return {"overflow": said_by(error)}
+    except UserError as error:
+        raise ModelRefused(said_by(error)) from error
+    except ModelAPIError as error:
+        if is_refusal(error):
+            raise ModelRefused(said_by(error)) from error
+        raise ModelBusy(said_by(error), error.retry_after or USUAL_PAUSE) from error
+    except UnexpectedModelBehavior as error:
+        raise ModelBusy(f"its answer cannot be read: {said_by(error)}", USUAL_PAUSE) from error
+    return facts_of(response, plan, asked, time.monotonic() - began)
+
+
+def is_refusal(error: ModelAPIError) -> bool:
+    """Whether the same request would be refused again."""
+    if isinstance(error, ModelHTTPError):
+        return 400 <= error.status_code < 500 and error.status_code not in PASSING
+    return isinstance(error, ModelRequestRejectedError | ModelQuotaExceededError)
+
+
+async def ask(
+    name: str, messages: list[ModelMessage], parameters: ModelRequestParameters, tokens: int
+) -> ModelResponse:
+    """One request and no hidden second one: whether to ask again is decided, and remembered, outside."""
+    how = ModelSettings(timeout=PATIENCE, max_tokens=tokens, max_retries=0)
+    async with model_named(name) as model:
+        return await model_request(model, messages, model_settings=how, model_request_parameters=parameters)
+
+
+def facts_of(response: ModelResponse, plan: dict[str, Any], asked: Any, took: float) -> dict[str, Any]:
+    [whole] = ModelMessagesTypeAdapter.dump_python([response], mode="json")
+    name_calls(whole)
+    cost = cost_of(response)
+    return {
+        "model": response.model_name or plan["model"],
+        "request": hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest(),
+        "response": whole,
+        "tokens_in": response.usage.input_tokens,
+        "tokens_out": response.usage.output_tokens,
+        "cost": None if cost is None else str(cost),
+        "took": round(took, 3),
+    }
+
+
+def cost_of(response: ModelResponse) -> Decimal | None:
+    """Dollars, by the list of prices that comes with the library; None for a model that is not in it."""
+    try:
+        return response.cost().total_price
+    except LookupError:
+        return None
+
+
+def said_by(error: Exception) -> str:
+    return without_secrets(" ".join(str(error).split()))[:TELLS]
+
+
+def definition(tool: dict[str, Any]) -> ToolDefinition:
+    return ToolDefinition(
+        name=tool["wire"], description=tool["doc"], parameters_json_schema=tool["schema"], strict=False
+    )
+
+
+def messages_of(plan: dict[str, Any], turns: list[Turn], *, is_cut: bool) -> list[ModelMessage]:
+    """The conversation as the library writes it: what it was told first, then each turn and its results."""
+    instructions = plan["instructions"]
+    first = f"{plan['prompt']}\n{LEFT_OUT}" if is_cut else plan["prompt"]
+    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(first)], instructions=instructions)]
+    for turn in turns:
+        messages += ModelMessagesTypeAdapter.validate_python([turn["response"]])
+        results = [ToolReturnPart(one["tool"], one["text"], tool_call_id=one["id"]) for one in turn["results"]]
+        words = [UserPromptPart(turn["say"])] if turn["say"] else []
+        messages.append(ModelRequest(parts=[*results, *words], instructions=instructions))
+    return messages

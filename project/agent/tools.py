@@ -1,0 +1,177 @@
+"""What a model may ask for: every kind of action, a few things to look at, and functions of your own."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError, create_model
+
+from approvals import kinds
+from approvals.act import Cancelled, Expired, Rejected, Undeliverable, settled, told
+from approvals.errors import NoConnection, NotValid
+from approvals.models import Action
+from approvals.tiers import Tier
+from approvals.wish import Wish
+from project.agent import reads
+from project.lib.faults import first_fault
+from triggers.durable import Durable
+from triggers.errors import Permanent
+
+Said = dict[str, Any]  # what the model is told of one call
+Function = Callable[..., Any]
+NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")  # no provider takes a dot in the name of a tool
+READ_TIMEOUT = 60.0  # seconds a tool that looks may take
+ENDS: dict[type[Exception], str] = {
+    Rejected: "rejected",
+    Expired: "expired",
+    Cancelled: "cancelled",
+    Undeliverable: "failed",
+}
+OWN: dict[str, "Tool"] = {}
+
+
+class ToolFailed(Exception):
+    """Raised by a tool to tell the model that it cannot be done, and why. Any other error is one of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """`read(arguments)` raises NotValid; `call(run, arguments, why)` answers with what the model is told."""
+
+    name: str
+    tier: Tier
+    doc: str
+    schema: dict[str, Any]
+    read: Callable[[dict[str, Any]], Any]
+    call: Callable[[Durable, dict[str, Any], str], Said]
+
+    @property
+    def wire(self) -> str:
+        """Its name as the model writes it."""
+        return NOT_A_NAME.sub("_", self.name)[:64]
+
+
+def tool(name: str = "") -> Callable[[Function], Function]:
+    """Let agents call the function below; its annotations say what it takes, its docstring what it is for.
+
+    It looks and changes nothing: what it does to the world it does by `act()`, on a first argument named `run`."""
+
+    def register(function: Function) -> Function:
+        made = of_function(name or function.__name__, function)
+        OWN[made.name] = made
+        return function
+
+    return register
+
+
+def named(name: str) -> Tool:
+    """The tool of this name; `kind@connection` and `http.get@host` are bound to one far side. Raises LookupError."""
+    if name in OWN:
+        return OWN[name]
+    plain, _, place = name.partition("@")
+    if plain in reads.READS:
+        return of_read(name, plain, place)
+    if (kind := kinds.KINDS.get(plain)) is not None:
+        return of_kind(name, kind, place)
+    raise LookupError(f"there is no tool {name!r}")
+
+
+def chosen(names: Iterable[str]) -> list[Tool]:
+    """These tools, each once. Raises ValueError."""
+    try:
+        found = [named(name) for name in dict.fromkeys(names)]
+    except LookupError as error:
+        raise ValueError(str(error)) from None
+    wires = [one.wire for one in found]
+    if twice := next((wire for wire in wires if wires.count(wire) > 1), ""):
+        raise ValueError(f"two of these tools would both be called {twice!r}")
+    return found
+
+
+# Kinds of actions
+
+
+def of_kind(name: str, kind: kinds.Kind, connection: str) -> Tool:
+    asks = "People are asked first." if kind.tier.waits else "It happens at once and people are told."
+    return Tool(
+        name=name,
+        tier=kind.tier,
+        doc=f"{(kind.arguments.__doc__ or kind.name).strip()} Risk: {kind.tier}. {asks}",
+        schema=kind.arguments.model_json_schema(by_alias=True),
+        read=kind.read,
+        call=partial(propose, kind.name, connection or None),
+    )
+
+
+def propose(kind: str, connection: str | None, run: Durable, arguments: dict[str, Any], why: str) -> Said:
+    """Ask for the effect, wait for whoever must nod, and tell the model what became of it."""
+
+    def wish() -> Wish:
+        return Wish.of(kind, connection, None, why, (), None, arguments)
+
+    if fault := run.step("look it over", partial(fault_of, wish)):
+        return {"done": False, "why": fault}
+    try:
+        result, number = told(settled(run, kind, wish))
+    except tuple(ENDS) as error:
+        return {"done": False, "why": f"{ENDS[type(error)]}: {error}"}
+    action = Action.objects.get(pk=number)
+    said: Said = {"done": True, "action": f"A-{number}", "result": result}
+    return said | ({"a_person_changed_it_to": action.arguments} if action.revision > 1 else {})
+
+
+def fault_of(wish: Callable[[], Wish]) -> str:
+    """Why nobody can be asked for this; empty when it can be done."""
+    try:
+        wish()
+    except Permanent as error:
+        kind = "there is no connection for it: " if isinstance(error, NoConnection) else ""
+        return f"not possible: {kind}{error}"
+    return ""
+
+
+# What only looks
+
+
+def of_read(name: str, plain: str, place: str) -> Tool:
+    function = reads.READS[plain]
+    return of_function(name, partial(function, place) if place or plain == "http.get" else function, doc=function)
+
+
+def of_function(name: str, function: Function, doc: Function | None = None) -> Tool:
+    takes = {
+        one.name: (one.annotation, ... if one.default is one.empty else one.default)
+        for one in inspect.signature(function, eval_str=not isinstance(function, partial)).parameters.values()
+    }
+    acts = next(iter(takes), "") == "run"
+    takes.pop("run", None)
+    model = create_model(name.replace(".", "_"), __config__={"extra": "forbid"}, **takes)  # type: ignore[call-overload]
+
+    def read(arguments: dict[str, Any]) -> Any:
+        try:
+            return model.model_validate(arguments)
+        except ValidationError as error:
+            place, said = first_fault(error)
+            raise NotValid(f"{place or 'arguments'}: {said}") from None
+
+    def call(run: Durable, arguments: dict[str, Any], why: str) -> Said:
+        typed = {member: getattr(read(arguments), member) for member in takes}
+        if acts:
+            return answered(partial(function, run, **typed))
+        said: Said = run.step("look", partial(answered, partial(function, **typed)), timeout=READ_TIMEOUT)
+        return said
+
+    text = inspect.getdoc(doc or function) or name
+    return Tool(name=name, tier=Tier.READ, doc=text, schema=model.model_json_schema(), read=read, call=call)
+
+
+def answered(call: Callable[[], Any]) -> Said:
+    try:
+        return {"done": True, "result": TypeAdapter(Any).dump_python(call(), mode="json")}
+    except ToolFailed as error:
+        return {"done": False, "why": f"failed: {error}"}
+    except reads.CannotRead as error:
+        return {"done": False, "why": f"failed: {error}"}

@@ -1,0 +1,122 @@
+"""A model that plays a script: an OpenAI-compatible server on loopback that counts what it is asked, and misbehaves."""
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Asked = dict[str, Any]  # the body of one request
+Line = dict[str, Any] | Callable[[Asked], dict[str, Any]]  # an answer, or what makes one of the request
+
+
+@dataclass
+class Model:
+    """What it was asked, and what it says next; when the script is over it says the last line for ever."""
+
+    url: str
+    script: list[Line]
+    asked: list[Asked] = field(default_factory=list)
+    paid: int = 0  # answers that were charged for
+    lock: Any = field(default_factory=threading.Lock)
+
+    def next(self, body: Asked) -> dict[str, Any]:
+        with self.lock:
+            self.asked.append(body)
+            line = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        answer = line(body) if callable(line) else line
+        self.paid += answer.get("status", 200) == 200
+        return answer
+
+    def last(self) -> list[dict[str, Any]]:
+        """The messages of the newest request."""
+        messages: list[dict[str, Any]] = self.asked[-1]["messages"]
+        return messages
+
+    def results(self) -> dict[str, Any]:
+        """What the newest request says of each call: id -> the result, read."""
+        return {one["tool_call_id"]: json.loads(one["content"]) for one in self.last() if one["role"] == "tool"}
+
+
+def says(text: str | None = None, *, finish: str = "", tokens: tuple[int, int] = (100, 20), **more: Any) -> Line:
+    """An answer in words."""
+    message = {"role": "assistant", "content": text, **more}
+    calls = "tool_calls" if more.get("tool_calls") else "stop"
+    return {
+        "body": {
+            "id": "completion",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "scripted",
+            "choices": [{"index": 0, "finish_reason": finish or calls, "message": message}],
+            "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
+        }
+    }
+
+
+def calls(*wanted: tuple[str, Any], ids: tuple[str, ...] = (), **more: Any) -> Line:
+    """An answer that asks for tools: `("shop_order", {"cups": 2})`; a text stands for the arguments as written."""
+    parts = [
+        {
+            "id": ids[number] if ids else f"c{number + 1}",
+            "type": "function",
+            "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
+        }
+        for number, (name, given) in enumerate(wanted)
+    ]
+    return says(tool_calls=parts, **more)
+
+
+def fails(status: int, message: str = "no", *, code: str = "", after: int | None = None) -> Line:
+    """An error of the provider."""
+    headers = {} if after is None else {"retry-after": str(after)}
+    return {"status": status, "headers": headers, "body": {"error": {"message": message, "code": code or None}}}
+
+
+def hangs_up() -> Line:
+    """The connection is reset in the middle of the answer."""
+    return {"status": 0}
+
+
+@contextmanager
+def serving(*script: Line) -> Iterator[Model]:
+    """The model while the block lasts."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    server.daemon_threads = True
+    server.model = model = Model(f"http://127.0.0.1:{server.server_port}/v1", list(script))  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Answering(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        answer = self.server.model.next(body)  # type: ignore[attr-defined]
+        time.sleep(answer.get("delay", 0))
+        if answer.get("status") == 0:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            self.connection.close()
+            return
+        text = answer.get("text") or json.dumps(answer["body"])
+        self.send_response(answer.get("status", 200))
+        for name, value in {"content-type": "application/json", **answer.get("headers", {})}.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: Any) -> None: ...

@@ -1,0 +1,236 @@
+"""An agent's every answer is remembered: nothing is paid for twice, and a run ends where its budget does."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from approvals.models import Action
+from approvals.tiers import Tier
+from project.agent.models import Spending
+from project.lib import failpoints
+from tests.agent_runs import Playing, stage, start, trigger_of
+from tests.handlers import work
+from tests.nodding import Shop, changed_kind, now_of, say, serving, settle
+from tests.scripted_model import calls, fails, hangs_up, says
+from triggers import redrive
+from triggers.execute import reclaim
+from triggers.models import DeadLetter, Run, Step
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def shop(connection) -> Iterator[Shop]:
+    with serving() as shop:
+        yield shop
+
+
+@pytest.fixture
+def playing(settings) -> Iterator[Playing]:
+    with stage(settings) as play:
+        yield play
+
+
+def test_it_answers_and_says_what_that_cost(shop, playing):
+    model = playing(says("Two cups."))
+    run = start(price_in=1, price_out=2)
+    assert (run.status, run.result["answer"], run.result["tokens"]) == ("succeeded", "Two cups.", 120)
+    assert (run.result["cost"], Spending.objects.get(run=run).micros) == ("0.00014", 140)
+    assert model.asked[0]["model"] == "scripted"
+    assert [tool["function"]["name"] for tool in model.asked[0]["tools"]] == ["shop_order"]
+
+
+def test_each_answer_is_a_step_that_says_what_was_asked_and_what_it_cost(shop, playing):
+    playing(says("Two cups."))
+    step = Step.objects.get(run=start(), name="turn 1").result
+    assert (step["tokens_in"], step["tokens_out"], step["cost"], step["model"]) == (100, 20, None, "scripted")
+    assert len(step["request"]) == 64
+    assert step["response"]["parts"][0]["content"] == "Two cups."
+
+
+class Gone(BaseException):
+    """The worker dies here."""
+
+
+def test_no_answer_that_was_kept_is_paid_for_again_wherever_the_worker_dies(shop, playing):
+    """Three requests, one order and one look between them; behind each single commit of the run its worker dies."""
+    changed_kind(tier=Tier.LOW)
+    deaths = 0
+    for nth in range(1, 40):
+        shop.done.clear()
+        looks = calls(("event_search", {"words": "tea"}))
+        model = playing(looks, calls(("shop_order", {"cups": 2})), says("done"))
+        passed = 0
+
+        def die(place: str, nth: int = nth) -> None:
+            nonlocal passed
+            passed += place == "after_journal"
+            if place == "after_journal" and passed == nth:
+                raise Gone
+
+        failpoints.reached = die
+        try:
+            run = to_its_end()
+        finally:
+            failpoints.reached = None
+        assert (run.status, model.paid) == ("succeeded", 3), f"it died at commit {nth}"
+        assert [order.cups for order in shop.done.values()] == [2]
+        if passed < nth:
+            break
+        deaths += 1
+    assert deaths >= 9, "each step, wait and end of the run is such a place"
+
+
+def to_its_end() -> Run:
+    """Workers take the run up until it has ended; where one dies, its lease is over and the next one comes."""
+    try:
+        start(tools=["shop.order", "event.search"])
+    except Gone:
+        lose()
+        work()
+    return Run.objects.latest("pk")
+
+
+def lose() -> None:
+    lost = Run.objects.filter(status="running").first()
+    if lost is not None:
+        reclaim(lost.pk, lost.fence, reason="worker_lost")
+    Run.objects.filter(status="queued").update(due_at="2020-01-01T00:00Z")
+
+
+class TestTheModelIsBusy:
+    @pytest.mark.parametrize("line", [fails(429, after=40), fails(500), fails(503), hangs_up(), {"text": "no JSON"}])
+    def test_only_that_request_is_made_again_and_no_worker_waits(self, shop, playing, later, line):
+        model = playing(calls(("shop_order", "{}"[:1])), line, says("done"))
+        run = start()
+        assert (run.status, run.attempt, run.waiting_for) == ("waiting", 1, "turn 2 pause 1")
+        later(minutes=1)
+        settle()
+        assert (now_of(run).status, model.paid - ("text" in line), len(model.asked)) == ("succeeded", 2, 3)
+
+    def test_it_waits_as_long_as_the_far_side_says(self, shop, playing, later):
+        model = playing(fails(429, after=600), says("done"))
+        run = start()
+        later(minutes=9)
+        settle()
+        assert (now_of(run).status, len(model.asked)) == ("waiting", 1)
+        later(minutes=2)
+        settle()
+        assert now_of(run).status == "succeeded"
+
+    def test_after_five_tries_it_is_a_failure_of_the_run_and_a_redrive_asks_again(self, shop, playing, later, owner):
+        model = playing(calls(("shop_order", "not json")), fails(503))
+        trigger = trigger_of()
+        trigger.limits = {"retries": {"max": 0}}
+        trigger.save()
+        run = start(trigger=trigger)
+        for _ in range(6):
+            later(minutes=2)
+            settle()
+        assert (now_of(run).status, now_of(run).error["type"], len(model.asked)) == ("dead", "ModelBusy", 6)
+        model.script[:] = [says("done")]
+        redriven = redrive.redrive(DeadLetter.objects.get(), by=owner)
+        settle()
+        assert (now_of(redriven).status, model.paid) == ("succeeded", 2), "the first turn is not paid for again"
+
+    def test_what_the_provider_refuses_is_not_asked_again(self, shop, playing):
+        model = playing(fails(401, "bad key sk-live-1234567890"))
+        run = start()
+        assert (run.status, run.error["type"], len(model.asked)) == ("dead", "ModelRefused", 1)
+        assert "sk-live" not in run.error["message"]
+
+
+class TestTooLong:
+    def test_it_is_never_sent_again_unchanged(self, shop, playing):
+        over = fails(400, "maximum context length", code="context_length_exceeded")
+        wrong = [calls(("shop_order", {"cups": f"{n}"}), ids=(f"c{n}",)) for n in (1, 2)]
+        model = playing(*wrong, over, says("done"))
+        assert start().result["answer"] == "done"
+        assert [len(asked["messages"]) for asked in model.asked] == [2, 4, 6, 4]
+        kept = [one.get("tool_call_id") for one in model.last() if one["role"] == "tool"]
+        assert kept == ["c2"], "the older turn is left out whole"
+
+    def test_where_nothing_can_be_left_out_it_ends(self, shop, playing):
+        model = playing(fails(400, "maximum context length", code="context_length_exceeded"))
+        run = start()
+        assert (run.status, run.error["type"], len(model.asked)) == ("dead", "TooLong", 1)
+
+    def test_old_turns_are_left_out_whole_when_the_room_is_small(self, shop, playing):
+        long = [calls(("shop_order", {"cups": 1, "note": "x" * 2000, "n": n}), ids=(f"c{n}",)) for n in (1, 2)]
+        model = playing(*long, says("done"))
+        start(context_tokens=1200)
+        assert [one["tool_call_id"] for one in model.last() if one["role"] == "tool"] == ["c2"]
+        assert "left out" in model.last()[1]["content"]
+
+
+class TestBudgets:
+    LOOP = calls(("event_search", {"words": "tea"}))
+
+    @pytest.mark.parametrize(
+        ("limit", "requests"),
+        [
+            ({"max_requests": 2}, 2),
+            ({"max_tokens": 300}, 3),
+            ({"max_calls": 2}, 3),
+            ({"max_cost": "0.0002", "price_in": 1, "price_out": 1}, 2),
+            ({"day_tokens": 200}, 2),
+            ({"day_cost": "0.0002", "price_in": 1, "price_out": 1}, 2),
+        ],
+    )
+    def test_a_run_that_used_its_share_ends_and_says_which(self, shop, playing, limit, requests):
+        model = playing(self.LOOP)
+        run = start(tools=["event.search"], **limit)
+        assert (run.status, run.reason, len(model.asked)) == ("cancelled", "limit_reached", requests)
+        assert run.error["message"].startswith(f"limit reached: {next(iter(limit.values()))}")
+        assert not DeadLetter.objects.exists()
+
+    def test_a_day_counts_all_runs_of_the_trigger_and_then_begins_anew(self, shop, playing, later):
+        model = playing(says("done"))
+        trigger = trigger_of(day_tokens=200)
+        assert [start(trigger=trigger).reason for _ in range(3)] == ["", "", "limit_reached"]
+        assert start(day_tokens=200).reason == "", "another trigger has its own"
+        later(days=1)
+        assert start(trigger=trigger).reason == ""
+        assert model.paid == 4
+
+    def test_a_limit_in_dollars_needs_a_price(self, shop, playing):
+        playing(says("done"))
+        assert start(max_cost=1).error["type"] == "NoPrice"
+
+
+class TestWhatChangesMeanwhile:
+    def test_instructions_and_tools_count_for_the_next_run(self, shop, playing, ben):
+        model = playing(calls(("shop_order", {})), says("done"))
+        trigger = trigger_of()
+        run = start(trigger=trigger)
+        trigger.config = {"model": "openai:other", "instructions": "Do nothing.", "tools": []}
+        trigger.save()
+        say(Action.objects.get(), ben)
+        settle()
+        assert now_of(run).status == "succeeded"
+        first, second = model.asked
+        assert (second["model"], second["tools"]) == (first["model"], first["tools"])
+        assert second["messages"][0] == first["messages"][0]
+        assert start(trigger=trigger).result["version"] != now_of(run).result["version"]
+
+    def test_a_config_that_is_not_valid_any_more_does_not_hold_a_run_up(self, shop, playing, ben):
+        playing(calls(("shop_order", {})), says("done"))
+        trigger = trigger_of()
+        run = start(trigger=trigger)
+        trigger.config = {"tools": ["gone.for.good"]}
+        trigger.save()
+        say(Action.objects.get(), ben)
+        settle()
+        assert now_of(run).status == "succeeded"
+
+
+class TestWithoutAModel:
+    def test_it_says_what_to_set(self, shop):
+        run = start(model="")
+        assert (run.status, run.error["type"]) == ("dead", "NoModel")
+        assert "LLM_MODEL" in run.error["message"]
+
+    def test_rules_are_used_where_some_are_named(self, shop):
+        run = start(model="", otherwise="review-push", data={"ref": "refs/tags/v1", "after": "0", "repository": {}})
+        assert (run.status, run.result["by"]) == ("succeeded", "rules")
+        assert Step.objects.filter(run=run, kind="log").exists()
