@@ -64,7 +64,7 @@ def lives() -> Iterator[tuple[AgentEvent, Any]]:
         yield row, row.at
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rides=st.lists(st.tuples(st.sampled_from(TYPES), st.integers(0, 9)), min_size=1, max_size=14), data=st.data())
 def test_any_replay_to_any_moment_equals_what_was_lived(
     rides: list[tuple[str, int]], data: st.DataObject, later: Callable[..., None]
