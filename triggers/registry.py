@@ -72,6 +72,9 @@ at_refusal: list[Callable[["Event", dict[str, str]], None]] = []  # called insid
 sent_by: list[Callable[["Run"], list[dict[str, Any]]]] = []  # effects of a run: {name, action, title, unclear}
 undoing_of: list[Callable[["Run"], dict[str, Any] | None]] = []  # what a run's page shows of it; None: nothing
 knows_kind: list[Callable[[str], bool]] = []  # whether there is a kind of action of this name
+used_by: list[Callable[["Run"], dict[str, Any] | None]] = []  # what asking models took; None: none was asked
+costs_of: list[Callable[[Iterable[str]], dict[str, dict[str, Any]]]] = []  # by handler, of today and of an event
+lacking: list[Callable[[str], str]] = []  # what must be set before a handler can work; empty: nothing
 # who can go on with a letter, which a person runs again, in his own way
 taken_up: list[Callable[["DeadLetter", Sequence[str], "User | None"], "Run | None"]] = []
 spare_rows: dict[str, Callable[[datetime], "Iterator[QuerySet[Any]]"]] = {}  # what may go by now, in this order

@@ -36,7 +36,10 @@ class Spending(models.Model):
     objects = SpendingQuerySet.as_manager()
 
     class Meta:
-        indexes = [models.Index(fields=["trigger", "at"], name="spendings_of_a_day")]
+        indexes = [
+            models.Index(fields=["trigger", "at"], name="spendings_of_a_day"),
+            models.Index(fields=["at"], name="spendings_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.run_id} {self.step}"

@@ -8,10 +8,14 @@ from django.conf import settings
 
 from project.agent import prompt, tools
 from project.agent.config import Config
+from project.lib.language import words
 from triggers.durable import Durable
 
 ANSWER = "final_answer"
-NO_MODEL = "no model is set: set LLM_MODEL (and LLM_BASE_URL or LLM_API_KEY), or the model in the config of the trigger"
+PLAN = "what it may do"  # the step in which all this is written down
+NO_MODEL = words(
+    "No model is set: set LLM_MODEL, and LLM_BASE_URL or LLM_API_KEY, or name one in the config of the trigger."
+)
 
 
 def model_of(config: Config) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from project.agent import budget, calls, plan, provider
 from project.agent.budget import Used
+from project.agent.plan import PLAN
 from project.agent.turns import Call, Faults, Turn, calls_in, newest, size, text_in
 from triggers.durable import Durable
 from triggers.errors import Permanent
@@ -29,7 +30,7 @@ class TooLong(Permanent):
 
 def work(run: Durable) -> dict[str, Any]:
     """Turn after turn until it answers without asking for anything. Raises LimitReached at the end of its budget."""
-    return Talk(run, run.step("what it may do", partial(plan.made, run))).to_its_end()
+    return Talk(run, run.step(PLAN, partial(plan.made, run))).to_its_end()
 
 
 class Talk:

@@ -1,6 +1,7 @@
 """Handlers: the code that is loaded, what each does and wakes for, and the files that could not be loaded."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ class Line:
     triggers: list[Trigger] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     breaker: Breaker | None = None  # open: its runs wait
+    cost: dict[str, Any] | None = None  # of asking models; None: it asks none
+    lacks: str = ""  # what must be set before it can work
 
     @property
     def cells(self) -> list[Any]:
@@ -80,7 +83,19 @@ def lines() -> list[Line]:
         found[run.handler].runs.append(run)
     for breaker in Breaker.objects.open().filter(handler__in=found):
         found[breaker.handler].breaker = breaker
+    for name, cost in costs_of(found).items():
+        found[name].cost = cost
+    for name, line in found.items():
+        line.lacks = lacks(name)
     return [found[name] for name in sorted(found)]
+
+
+def costs_of(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    return {name: cost for ask in registry.costs_of for name, cost in ask(names).items()}
+
+
+def lacks(name: str) -> str:
+    return next((missing for ask in registry.lacking if (missing := ask(name))), "")
 
 
 @require_safe
@@ -101,6 +116,8 @@ def handler(request: HttpRequest, name: str) -> HttpResponse:
         "runs": runs,
         "broken": len(registry.BROKEN),
         "breaker": Breaker.objects.open().filter(handler=name).first(),
+        "cost": costs_of([name]).get(name),
+        "lacks": lacks(name) if code else "",
     }
     return render(request, "triggers/handler.html", context)
 

@@ -86,6 +86,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "edit": edit_of(found),
         "orphans": orphans_of(found),
         "undoing": next((told for ask in registry.undoing_of if (told := ask(found))), None),
+        "used": next((told for ask in registry.used_by if (told := ask(found))), None),
         **TABS[tab](request, facts),
     }
     return render(request, "triggers/run.html", context)

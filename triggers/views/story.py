@@ -21,6 +21,7 @@ ENDS = {
     "cancelled": "A person ended it.",
     "replaced": "A newer event of its trigger took its place.",
     "dropped": "The queue of its trigger was full, and it had waited longest.",
+    "limit_reached": "It used what its limits allow.",
     "crash_loop": "Three workers were lost under it.",
     "undeliverable": "An action could not be delivered.",
 }
