@@ -19,6 +19,7 @@ from triggers.models import Source, WatchedFile
 from triggers.sources.file import Change, FileWatch, Look, data_of, text_of
 
 BATCH = 100  # changes of one commit
+SILENT_BATCH = 500  # of those that are only remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,9 @@ class Snapshot:
         Returns the names that must be looked at again, since somebody else wrote them first. Raises QueueFull when the
         database takes no event; what is untold then is told later."""
         again: list[bytes] = []
-        for start in range(0, len(changes), BATCH):
-            rows, lost = self.take(changes[start : start + BATCH], silent=silent)
+        size = SILENT_BATCH if silent else BATCH
+        for start in range(0, len(changes), size):
+            rows, lost = self.take(changes[start : start + size], silent=silent)
             self.ring(rows)
             again += lost
         if again:
