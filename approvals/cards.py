@@ -23,26 +23,27 @@ from approvals.rules import Reason
 from approvals.standing import Standing
 from approvals.tallying import Panel
 from approvals.tiers import Tier
+from project.lib.language import phrase, spoken, words
 from project.people.models import User
 from triggers.models import Audit, DeadLetter
 
 VERBS = {  # what the button says; a kind that is not here says only "Approve"
-    "github.create_pr": "pull request",
-    "github.comment": "comment",
-    "github.merge": "merge",
-    "http.request": "call",
-    "notify.send": "message",
-    "stripe.refund": "refund",
-    "email.send": "mail",
-    "slack.post": "message",
-    "feishu.post": "message",
-    "wecom.post": "message",
-    "event.publish": "event",
+    "github.create_pr": words("pull request"),
+    "github.comment": words("comment"),
+    "github.merge": words("merge"),
+    "http.request": words("call"),
+    "notify.send": words("message"),
+    "stripe.refund": words("refund"),
+    "email.send": words("mail"),
+    "slack.post": words("message"),
+    "feishu.post": words("message"),
+    "wecom.post": words("message"),
+    "event.publish": words("event"),
 }
 ASKED_AGAIN = {
-    "target_moved": "It was approved, but what it would change is no longer what people saw. Nothing was sent.",
-    "policy_stricter": "It was approved, but the policy asks for more now. Nothing was sent.",
-    "changed_after_approval": "It was approved, but it, or its connection, was changed since. Nothing was sent.",
+    "target_moved": words("It was approved, but what it would change is no longer what people saw. Nothing was sent."),
+    "policy_stricter": words("It was approved, but the policy asks for more now. Nothing was sent."),
+    "changed_after_approval": words("It was approved, but it, or its connection, was changed since. Nothing was sent."),
 }
 RETURNS = ("url", "html_url", "link")  # members of a result that lead to the thing made
 
@@ -74,7 +75,7 @@ class Card(Standing):
     @property
     def thing(self) -> str:
         """The subject of a sentence: `The pull request`."""
-        return f"The {self.noun}" if self.noun else "It"
+        return phrase("The {noun}", noun=spoken(self.noun)) if self.noun else phrase("It")
 
     @cached_property
     def preview(self) -> list[dict[str, str]]:
@@ -141,7 +142,7 @@ class Card(Standing):
     @property
     def voice(self) -> str:
         """Whose words stand on the card, unchecked: `handler`, or `program` for one outside."""
-        return "handler" if self.action.run else "program"
+        return words("handler") if self.action.run else words("program")
 
     @property
     def is_grant(self) -> bool:

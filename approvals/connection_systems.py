@@ -7,24 +7,37 @@ from django import forms
 from approvals.connection_forms import KEPT, TYPED, ConnectionForm, address_field, plain_field, secret_field
 from approvals.reach import LONGEST_WINDOW
 from project.lib.kafka import MECHANISMS
+from project.lib.language import later, words
 from triggers.forms.fields import LinesField
 
 SYSTEMS = {
-    "github": ("git-pull-request", "GitHub", "Comments, pull requests and merges through GitHub's API."),
-    "http": ("globe", "HTTP", "Requests to web addresses, with credentials in headers for the hosts you name."),
-    "smtp": ("mail", "Mail", "Mail through your own SMTP server."),
-    "slack": ("hash", "Slack", "Messages into one channel, by a bot's token or an incoming webhook."),
+    "github": ("git-pull-request", words("GitHub"), words("Comments, pull requests and merges through GitHub's API.")),
+    "http": (
+        "globe",
+        words("HTTP"),
+        words("Requests to web addresses, with credentials in headers for the hosts you name."),
+    ),
+    "smtp": ("mail", words("Mail"), words("Mail through your own SMTP server.")),
+    "slack": ("hash", words("Slack"), words("Messages into one channel, by a bot's token or an incoming webhook.")),
     "feishu": (
         "message-circle",
-        "Feishu",
-        "Messages into one group, by a custom bot's webhook; to single people by an app. Lark too.",
+        words("Feishu"),
+        words("Messages into one group, by a custom bot's webhook; to single people by an app. Lark too."),
     ),
-    "wecom": ("messages-square", "WeCom", "Messages into one group, by the webhook of a group bot."),
-    "dingtalk": ("message-square", "DingTalk", "Requests to decide into one group, by the webhook of its robot."),
-    "telegram": ("send", "Telegram", "Requests to decide to single people, by a bot of yours."),
-    "stripe": ("credit-card", "Stripe", "Refunds."),
-    "kafka": ("workflow", "Kafka", "Records to topics of a cluster."),
-    "notify": ("bell", "Notifications", "Messages to your own people, by chat, mail or push (Apprise addresses)."),
+    "wecom": ("messages-square", words("WeCom"), words("Messages into one group, by the webhook of a group bot.")),
+    "dingtalk": (
+        "message-square",
+        words("DingTalk"),
+        words("Requests to decide into one group, by the webhook of its robot."),
+    ),
+    "telegram": ("send", words("Telegram"), words("Requests to decide to single people, by a bot of yours.")),
+    "stripe": ("credit-card", words("Stripe"), words("Refunds.")),
+    "kafka": ("workflow", words("Kafka"), words("Records to topics of a cluster.")),
+    "notify": (
+        "bell",
+        words("Notifications"),
+        words("Messages to your own people, by chat, mail or push (Apprise addresses)."),
+    ),
 }
 
 
@@ -89,7 +102,11 @@ class SmtpForm(ConnectionForm):
     security = forms.ChoiceField(
         label="Encryption",
         required=False,
-        choices=[("starttls", "STARTTLS"), ("tls", "TLS from the start"), ("none", "None, and no password")],
+        choices=[
+            ("starttls", later("STARTTLS")),
+            ("tls", later("TLS from the start")),
+            ("none", later("None, and no password")),
+        ],
     )
     username = plain_field("User name")
     password = secret_field("Password")
@@ -150,10 +167,10 @@ class KafkaForm(ConnectionForm):
         label="Encryption",
         required=False,
         choices=[
-            ("tls", "TLS"),
-            ("sasl_tls", "TLS, with user name and password"),
-            ("sasl_plaintext", "None, with user name and password: only inside your own network"),
-            ("plaintext", "None"),
+            ("tls", later("TLS")),
+            ("sasl_tls", later("TLS, with user name and password")),
+            ("sasl_plaintext", later("None, with user name and password: only inside your own network")),
+            ("plaintext", later("None")),
         ],
     )
     mechanism = forms.ChoiceField(label="Sign-in", required=False, choices=[(name, name) for name in MECHANISMS])

@@ -16,6 +16,7 @@ from approvals.connection_forms import ConnectionForm
 from approvals.connection_systems import FORMS, SYSTEMS
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection
+from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.people import doors
 from project.people.doors import needs, who
@@ -68,7 +69,7 @@ def make(request: HttpRequest, form: ConnectionForm, system: str) -> HttpRespons
     except Problem as refused:
         form.refuse(refused)
         return page(request, form, None, system)
-    messages.success(request, f"{slug} is saved.")
+    messages.success(request, phrase("{slug} is saved.", slug=slug))
     return redirect("connections")
 
 
@@ -100,7 +101,7 @@ def save(request: HttpRequest, row: Connection, form: ConnectionForm) -> HttpRes
     except Problem as refused:
         form.refuse(refused)
         return page(request, form, row, row.system)
-    messages.success(request, f"{row.slug} is saved.")
+    messages.success(request, phrase("{slug} is saved.", slug=row.slug))
     return redirect("connection-edit", slug=row.slug)
 
 
@@ -137,5 +138,5 @@ def archive_connection(request: HttpRequest, slug: str) -> HttpResponse:
     if not doors.is_fresh(request):
         return doors.to_step_up(reverse("connection-edit", args=[slug]))
     connect.archive_connection(row, by=who(request))
-    messages.success(request, f"{slug} is archived.")
+    messages.success(request, phrase("{slug} is archived.", slug=slug))
     return redirect("connections")

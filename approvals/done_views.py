@@ -14,6 +14,7 @@ from approvals.models import Action, Review
 from approvals.models.action import Status
 from approvals.tiers import Tier
 from project.lib import clock
+from project.lib.language import phrase, spoken
 from project.people.doors import needs, who
 
 SPANS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
@@ -48,7 +49,7 @@ def look(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         reviewing.say(review, by=who(request), verdict=verdict, note=note)
     except ApprovalProblem as problem:
-        messages.error(request, f"{problem.detail} Your click changed nothing.")
+        messages.error(request, phrase("{detail} Your click changed nothing.", detail=spoken(problem.detail)))
     else:
         messages.success(request, DONE[verdict])
     return redirect("done") if request.POST.get("from") == "done" else redirect("action", pk=pk)

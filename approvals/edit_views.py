@@ -21,6 +21,7 @@ from approvals.models import Action
 from approvals.views import card_for, one, onwards
 from approvals.wording import said
 from project.lib import clock
+from project.lib.language import phrase
 from project.lib.text import number
 from project.people import doors
 from project.people.doors import who
@@ -77,7 +78,10 @@ def save(request: HttpRequest, card: Card, form: Form) -> HttpResponse:
 def after(request: HttpRequest, action: Action, done: Said) -> HttpResponse:
     if done.status != "awaiting":
         return redirect(onwards(request, action.pk))
-    messages.success(request, f"Saved as revision {done.revision}. It waits for somebody else to approve it.")
+    messages.success(
+        request,
+        phrase("Saved as revision {revision}. It waits for somebody else to approve it.", revision=done.revision),
+    )
     return redirect("action", pk=action.pk)
 
 

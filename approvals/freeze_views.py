@@ -17,6 +17,7 @@ from approvals.models import Action, Freeze
 from approvals.switch_views import SwitchForm
 from approvals.tiers import Tier
 from project.lib import clock
+from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.people import doors
 from project.people.doors import needs, who
@@ -69,7 +70,7 @@ def added(request: HttpRequest) -> HttpResponse:
     except Problem as refused:
         form.refuse(refused)
         return page(request, form, status=422)
-    messages.success(request, f"“{row.name}” is in the calendar.")
+    messages.success(request, phrase("“{name}” is in the calendar.", name=row.name))
     return redirect("freezes")
 
 
@@ -105,5 +106,5 @@ def lift(request: HttpRequest, pk: int) -> HttpResponse:
     except Problem as refused:
         messages.warning(request, refused.detail)
     else:
-        messages.success(request, f"“{row.name}” is lifted. What waited for it starts now.")
+        messages.success(request, phrase("“{name}” is lifted. What waited for it starts now.", name=row.name))
     return redirect("freezes")

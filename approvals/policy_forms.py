@@ -7,36 +7,41 @@ from django import forms
 from approvals.errors import NotValid
 from approvals.models import PolicyRule
 from approvals.rule_words import read_window, window_words
+from project.lib.language import later, words
 from triggers.forms.fields import MONO, DeskForm, LinesField, ShortNameField
 
 EFFECTS = (
-    ("require", "Ask people"),
-    ("deny", "Deny: it never happens, nobody is asked"),
-    ("allow", "Do it at once, tell people afterwards"),
+    ("require", later("Ask people")),
+    ("deny", later("Deny: it never happens, nobody is asked")),
+    ("allow", later("Do it at once, tell people afterwards")),
 )
-TIERS = (("", "Usual for the effect"), ("medium", "Medium: a reviewer"), ("high", "High: fresh sign-in and a reason"))
+TIERS = (
+    ("", later("Usual for the effect")),
+    ("medium", later("Medium: a reviewer")),
+    ("high", later("High: fresh sign-in and a reason")),
+)
 NUMBERS = ("quorum", "rejections", "expires", "hold", "escalate_after")  # that may be left empty
 EXAMPLES: dict[str, dict[str, Any]] = {
     "two-for-refunds": {
-        "words": "Refunds of more than 500.00, or of the whole charge, need two people.",
+        "words": words("Refunds of more than 500.00, or of the whole charge, need two people."),
         "when": 'action.kind == "stripe.refund" && (!has(action.arguments.amount) || action.arguments.amount > 50000)',
         "effect": "require",
         "tier": "high",
         "quorum": 2,
     },
     "no-deletes": {
-        "words": "No agent deletes anything by a plain HTTP call.",
+        "words": words("No agent deletes anything by a plain HTTP call."),
         "when": 'action.kind == "http.request" && action.arguments.method == "DELETE"',
         "effect": "deny",
     },
     "comments-can-be-undone": {
-        "words": "Comments wait five minutes before they go out, so that people can undo them.",
+        "words": words("Comments wait five minutes before they go out, so that people can undo them."),
         "when": 'action.kind == "github.comment"',
         "effect": "allow",
         "hold": 300,
     },
     "mail-in-office-hours": {
-        "words": "Mails go out from Monday to Friday, nine to five; what is approved at night waits.",
+        "words": words("Mails go out from Monday to Friday, nine to five; what is approved at night waits."),
         "when": 'action.kind == "email.send"',
         "effect": "require",
         "windows": [{"days": ["mon", "tue", "wed", "thu", "fri"], "from": "09:00", "to": "17:00"}],

@@ -16,6 +16,7 @@ from approvals.amending import Amendment
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
 from approvals.policy_forms import EXAMPLES, PolicyForm
 from approvals.rule_words import wants
+from project.lib.language import phrase, words
 from project.lib.problem import Problem
 from project.lib.states import IllegalMove
 from project.people import doors
@@ -105,7 +106,8 @@ def onwards(request: HttpRequest, done: PolicyRule | PolicyChange) -> HttpRespon
     if isinstance(done, PolicyChange):
         messages.warning(request, "It is not in force: it loosens what is high, so a second admin must confirm it.")
         return redirect("policy-change", pk=done.pk)
-    messages.success(request, f"{done.slug} is {'out of' if done.archived_at else 'in'} force.")
+    told = words("{slug} is out of force.") if done.archived_at else words("{slug} is in force.")
+    messages.success(request, phrase(told, slug=done.slug))
     return redirect("policies")
 
 

@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
 from approvals.kinds import KINDS
+from project.lib.language import phrase
 from project.lib.text import LONGEST_REASON
 from project.people.doors import needs, who
 from triggers import pausing
@@ -51,7 +52,7 @@ def stop(request: HttpRequest) -> HttpResponse:
     form = SwitchForm(request.POST)
     if form.is_valid():
         row = pausing.pause(*form.cleaned_data["what"], by=who(request), reason=form.cleaned_data["reason"])
-        messages.success(request, f"Stopped: {row}. What has begun ends; nothing new begins.")
+        messages.success(request, phrase("Stopped: {row}. What has begun ends; nothing new begins.", row=row))
     else:
         messages.error(request, "Nothing was stopped: pick what from the list, and keep the reason short.")
     return redirect("freezes")
@@ -62,5 +63,5 @@ def stop(request: HttpRequest) -> HttpResponse:
 def go_on(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Switch.objects.off(), pk=pk)
     pausing.resume(row.scope, row.name, by=who(request))
-    messages.success(request, f"{row} goes on. What is due starts within seconds.")
+    messages.success(request, phrase("{row} goes on. What is due starts within seconds.", row=row))
     return redirect("freezes")

@@ -12,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from approvals import teams
+from project.lib.language import phrase, words
 from project.lib.problem import Problem
 from project.lib.text import number
 from project.people import doors, roles
@@ -19,10 +20,10 @@ from project.people.doors import needs, who
 from project.people.models import User
 
 MEANINGS = {
-    roles.VIEWER: "sees facts",
-    roles.OPERATOR: "also sees payloads, runs again, cancels, pauses",
-    roles.REVIEWER: "decides where no rule names others",
-    roles.ADMIN: "configures, and changes who is in what",
+    roles.VIEWER: words("sees facts"),
+    roles.OPERATOR: words("also sees payloads, runs again, cancels, pauses"),
+    roles.REVIEWER: words("decides where no rule names others"),
+    roles.ADMIN: words("configures, and changes who is in what"),
 }
 
 
@@ -51,7 +52,7 @@ def made(request: HttpRequest) -> HttpResponse:
         team = teams.make(request.POST.get("name", ""), by=who(request))
     except Problem as refused:
         return listed(request, refused.detail, status=refused.http)
-    messages.success(request, f"{team.name} is made. It has nobody in it yet.")
+    messages.success(request, phrase("{name} is made. It has nobody in it yet.", name=team.name))
     return redirect("team", pk=team.pk)
 
 

@@ -22,6 +22,7 @@ from approvals.refusals import why_not
 from approvals.together import kinds_for
 from approvals.wording import said
 from project.lib import clock
+from project.lib.language import words
 from project.lib.text import made_storable, number
 from project.people import doors
 from project.people.doors import who
@@ -57,7 +58,7 @@ def listed(request: HttpRequest, now: datetime) -> dict[str, Any]:
     facts: dict[str, Any] = {"tab": tab, "waiting_count": waiting.count()}
     if tab == "waiting":
         soonest = list(waiting[:MOST_WAITING])
-        several = [(kind, VERBS.get(kind, "request")) for kind in kinds_for(who(request), soonest, now)]
+        several = [(kind, VERBS.get(kind, words("request"))) for kind in kinds_for(who(request), soonest, now)]
         recent = asked.filter(decided_at__gte=now - DECIDED_SHOWN).exclude(status__in=["awaiting", "unknown"])
         return facts | {"waiting": soonest, "several": several, "decided": list(recent.order_by("-decided_at")[:10])}
     ended = asked.filter(status="expired") if tab == "expired" else asked.filter(decided_at__isnull=False)
@@ -191,14 +192,14 @@ def attempted(request: HttpRequest, pk: int, verb: Callable[[Action], object], d
 @require_POST
 def take_it_back(request: HttpRequest, pk: int) -> HttpResponse:
     """The yes is withdrawn; it waits again under a new revision."""
-    done = "Taken back. Nothing was sent. It is waiting again."
+    done = words("Taken back. Nothing was sent. It is waiting again.")
     return attempted(request, pk, lambda action: decide.take_back(action, by=who(request)), done)
 
 
 @require_POST
 def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     """The request itself is withdrawn."""
-    done = "Withdrawn. Nothing was sent."
+    done = words("Withdrawn. Nothing was sent.")
     return attempted(request, pk, lambda action: decide.cancel(action, by=who(request)), done)
 
 
@@ -207,10 +208,10 @@ def settle(request: HttpRequest, pk: int) -> HttpResponse:
     """A person answers "did it happen?"."""
     status, note = request.POST.get("status", ""), request.POST.get("note", "").strip()
     done = {
-        "delivered": "Noted: it happened. The run goes on.",
-        "not_sent": "Noted: it did not happen. It is sent again now.",
-        "failed": "Given up. It stands under dead letters.",
-    }.get(status, "Noted.")
+        "delivered": words("Noted: it happened. The run goes on."),
+        "not_sent": words("Noted: it did not happen. It is sent again now."),
+        "failed": words("Given up. It stands under dead letters."),
+    }.get(status, words("Noted."))
     return attempted(
         request,
         pk,

@@ -162,7 +162,7 @@ def language(name: str, spoken: Iterable[str]) -> str:
     """The first of the languages in `name` that the desk speaks, else English. `zh_CN:zh`, as GNU gettext writes the
     same variable, reads as `zh-hans`; what is no language at all is refused."""
     codes = [word.partition(".")[0].replace("_", "-").lower() for word in text(name, "en").split(":")]
-    wishes = [wish for code in codes for wish in (code, *LANG_INFO.get(code, {}).get("fallback", ()))]
+    wishes: list[str] = [wish for code in codes for wish in (code, *LANG_INFO.get(code, {}).get("fallback", ()))]
     for wish in wishes:
         if wish in spoken:
             return wish

@@ -6,6 +6,7 @@ from datetime import datetime
 from django.urls import reverse
 
 from approvals.models import Action, Decision
+from project.lib.language import phrase, words
 from project.templatetags.desk import LOOKS, Look, took
 from triggers.models import Audit, Event, Run
 
@@ -73,14 +74,15 @@ def events() -> list[Line]:
             tone="dim",
             url=reverse("event", args=[event.pk]),
             what=event.type,
-            more=f"E-{event.pk}, {event.source_slug}" + (", no trigger matched" if event.status == "ignored" else ""),
+            more=f"E-{event.pk}, {event.source_slug}"
+            + (phrase(", no trigger matched") if event.status == "ignored" else ""),
             look=LOOKS[event.status],
         )
         for event in rows[:LENGTH]
     ]
 
 
-DONE = {"approve": "approved", "reject": "rejected", "edit": "edited"}
+DONE = {"approve": words("{by} approved"), "reject": words("{by} rejected"), "edit": words("{by} edited")}
 
 
 def decisions() -> list[Line]:
@@ -92,7 +94,7 @@ def decisions() -> list[Line]:
             icon="user-round-check",
             tone="dim",
             url=reverse("action", args=[said.action_id]),
-            what=f"{said.by} {DONE[said.verdict]}",
+            what=phrase(DONE[said.verdict], by=said.by),
             more=f"A-{said.action_id}, {said.action.title}",
             look=LOOKS[said.action.status],
         )
@@ -110,7 +112,7 @@ def taken_back() -> list[Line]:
             icon="undo-2",
             tone="dim",
             url=reverse("action", args=[action.pk]),
-            what=f"{row.by} took back",
+            what=phrase("{by} took back", by=row.by),
             more=f"A-{action.pk}, {action.title}",
             look=LOOKS[action.status],
         )

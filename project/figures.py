@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from project.lib import svg
+from project.lib.language import phrase, spoken, words
 from project.lib.visible import plain
 from project.measures import USUAL, Measures, percentile
 from project.templatetags.desk import took
@@ -31,6 +32,12 @@ YESTERDAY = 10_000  # events of the same hour of yesterday that are counted at m
 FAILED = ("dead", "blocked")
 UNDER_WAY = ("queued", "running", "waiting", "retrying")
 MOVED = {"fail": FAILED, "wait": UNDER_WAY}  # of events that woke something
+COUNTED = {  # what became of a minute's events
+    "ok": words("{n} succeeded"),
+    "other": words("{n} started nothing"),
+    "wait": words("{n} under way or waiting"),
+    "fail": words("{n} failed"),
+}
 MADE: dict[str, "Kept"] = {}
 
 
@@ -119,16 +126,19 @@ def per_minute(now: datetime) -> list[svg.Bar]:
 def bar(at: datetime, counted: Counter[str], place: int) -> svg.Bar:
     local = timezone.localtime(at)
     parts = {name: counted[name] for name in ("ok", "other", "wait", "fail")}
-    names = {"ok": "succeeded", "other": "started nothing", "wait": "under way or waiting", "fail": "failed"}
-    words = ", ".join(f"{number} {names[name]}" for name, number in parts.items() if number)
+    words = ", ".join(phrase(COUNTED[name], n=number) for name, number in parts.items() if number)
     tick = f"{local:%H:%M}" if place % 15 == 0 or place == MINUTES - 1 else ""
     span = urlencode({"since": key(at).replace(" ", "T") + "Z", "until": key(at + MINUTE).replace(" ", "T") + "Z"})
-    return svg.Bar(parts, f"{local:%H:%M}: {words or 'nothing'}", tick, f"{reverse('events')}?{span}")
+    return svg.Bar(parts, f"{local:%H:%M}: {words or phrase('nothing')}", tick, f"{reverse('events')}?{span}")
 
 
 def chart(bars: Sequence[svg.Bar], marks: Sequence[svg.Mark]) -> SafeString:
     total, failed = sum(b.total for b in bars), sum(b.parts["fail"] for b in bars)
-    return svg.columns(bars, f"Events per minute in the last hour: {total} in all, {failed} failed", marks)
+    return svg.columns(
+        bars,
+        phrase("Events per minute in the last hour: {total} in all, {failed} failed", total=total, failed=failed),
+        marks,
+    )
 
 
 def incidents(now: datetime) -> list[svg.Mark]:
@@ -159,17 +169,25 @@ def events(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
     total = sum(each.total for each in bars)
     same_hour = from_outside().filter(received_at__gte=now - DAY - HOUR, received_at__lt=now - DAY)
     before = same_hour.order_by()[:YESTERDAY].count()
-    line = svg.spark([each.total for each in bars], "Events in each of the last 60 minutes")
+    line = svg.spark([each.total for each in bars], phrase("Events in each of the last 60 minutes"))
     return Figure("Events", f"{total:,}", "in the last hour", compared(total, before), "", line)
 
 
 def compared(total: int, before: int) -> str:
     if not before or before == YESTERDAY:
-        return "none at this hour yesterday" if not before else f"at least {YESTERDAY:,} at this hour yesterday"
+        return (
+            phrase("none at this hour yesterday")
+            if not before
+            else phrase("at least {n} at this hour yesterday", n=f"{YESTERDAY:,}")
+        )
     change = round(100 * (total - before) / before)
     if not change:
-        return "as many as at this hour yesterday"
-    return f"{abs(change)}% {'more' if change > 0 else 'fewer'} than at this hour yesterday"
+        return phrase("as many as at this hour yesterday")
+    return phrase(
+        "{change}% {which} than at this hour yesterday",
+        change=abs(change),
+        which=spoken("more" if change > 0 else "fewer"),
+    )
 
 
 def succeeded(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
@@ -185,13 +203,15 @@ def succeeded(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
         return Figure("Succeeded", "–", "", "no run ended in the last 24 h")
     share = per_cent(ended["good"], ended["dead"])
     words = (
-        f"{ended['dead']} of {ended['good'] + ended['dead']:,} runs gave up"
+        phrase("{dead} of {all} runs gave up", dead=ended["dead"], all=f"{ended['good'] + ended['dead']:,}")
         if ended["dead"]
-        else "none gave up in 24 h"
+        else phrase("none gave up in 24 h")
     )
     if ended["good_before"] + ended["dead_before"]:
-        words += f", {per_cent(ended['good_before'], ended['dead_before'])}% yesterday"
-    line = svg.spark([each.parts["ok"] for each in bars], "Events that succeeded in each of the last 60 minutes")
+        words += phrase(", {share}% yesterday", share=per_cent(ended["good_before"], ended["dead_before"]))
+    line = svg.spark(
+        [each.parts["ok"] for each in bars], phrase("Events that succeeded in each of the last 60 minutes")
+    )
     return Figure("Succeeded", share, "%", words, "bad" if ended["dead"] else "good", line)
 
 
@@ -204,13 +224,19 @@ def time_to_result(now: datetime) -> Figure:
     if not lengths:
         return Figure("Time to result, p95", "–", "", "no run succeeded in the last 24 h")
     p95 = percentile(lengths, 0.95)
-    words, tone = f"median {took(statistics.median(lengths))}, with waits", ""
+    words, tone = phrase("median {median}, with waits", median=took(statistics.median(lengths))), ""
     if before:
         change = p95 - percentile(before, 0.95)
-        words = f"{took(abs(change))} {'slower' if change > 0 else 'faster'} than the day before"
+        words = phrase(
+            "{time} {which} than the day before",
+            time=took(abs(change)),
+            which=spoken("slower" if change > 0 else "faster"),
+        )
         tone = "good" if change < 0 else ""
     value, unit = length(p95)
-    return Figure("Time to result, p95", value, unit, words, tone, svg.spark(lengths[:60][::-1], "The last runs"))
+    return Figure(
+        "Time to result, p95", value, unit, words, tone, svg.spark(lengths[:60][::-1], phrase("The last runs"))
+    )
 
 
 def results(until: datetime) -> list[float]:
@@ -222,25 +248,37 @@ def results(until: datetime) -> list[float]:
 
 def by_itself(total: Measures) -> Figure:
     """Beside the share that articles report, so that people can tell what is usual."""
-    usual = f"articles say {USUAL[0]}–{USUAL[1]} %"
+    usual = phrase("articles say {least}–{most} %", least=USUAL[0], most=USUAL[1])
     if total.share is None:
-        return Figure("Handled without a person", "–", "", f"no action was asked for in 24 h; {usual}")
-    asked, newest = total.asked - total.by_itself, "the newest " if total.is_cut else ""
+        return Figure(
+            "Handled without a person", "–", "", phrase("no action was asked for in 24 h; {usual}", usual=usual)
+        )
+    asked, newest = total.asked - total.by_itself, phrase("the newest ") if total.is_cut else ""
     return Figure(
         "Handled without a person",
         f"{100 * total.share:.1f}".removesuffix(".0"),
         "%",
-        f"{asked:,} of {newest}{total.asked:,} actions asked a person; {usual}",
+        phrase(
+            "{asked} of {newest}{all} actions asked a person; {usual}",
+            asked=f"{asked:,}",
+            newest=newest,
+            all=f"{total.asked:,}",
+            usual=usual,
+        ),
     )
 
 
 def approval_wait(total: Measures) -> Figure:
-    words = f"{total.expired} expired in 24 h" if total.expired else "none expired in 24 h"
+    words = (
+        phrase("{expired} expired in 24 h", expired=total.expired) if total.expired else phrase("none expired in 24 h")
+    )
     tone = "bad" if total.expired else ""
     if total.median is None:
         return Figure("Approval wait, median", "–", "", words, tone)
     value, unit = length(total.median)
-    return Figure("Approval wait, median", value, unit, f"p95 {took(total.p95)}, {words}", tone)
+    return Figure(
+        "Approval wait, median", value, unit, phrase("p95 {time}, {words}", time=took(total.p95), words=words), tone
+    )
 
 
 def length(seconds: float) -> tuple[str, str]:
@@ -268,4 +306,4 @@ def heartbeats(now: datetime, trigger_ids: list[int]) -> dict[int, SafeString]:
 
 def beat_words(tones: list[str]) -> str:
     busy, failed = SLOTS - tones.count("none"), tones.count("fail")
-    return f"Runs in {busy} of the last 24 slots of 5 minutes, failures in {failed}"
+    return phrase("Runs in {busy} of the last 24 slots of 5 minutes, failures in {failed}", busy=busy, failed=failed)

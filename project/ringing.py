@@ -8,6 +8,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from project import sample_entries, samples
+from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.samples import NotSent, Sent
@@ -26,7 +27,7 @@ def send_test(request: HttpRequest) -> HttpResponse:
     try:
         sent = samples.send(FIRST)
     except NotSent as problem:
-        messages.error(request, f"The test delivery did not arrive: {problem}")
+        messages.error(request, phrase("The test delivery did not arrive: {problem}", problem=problem))
         return redirect("home")
     rung = Source.objects.get(slug=samples.SAMPLES[FIRST].source)
     Audit.write("send test", rung, by=who(request), event=sent.seq)
@@ -42,7 +43,7 @@ def send_to_source(request: HttpRequest, slug: str) -> HttpResponse:
     try:
         sent = send_to(source)
     except (NotSent, sample_entries.NotWritten) as problem:
-        messages.error(request, f"The test delivery did not arrive: {problem}")
+        messages.error(request, phrase("The test delivery did not arrive: {problem}", problem=problem))
     except Problem as problem:
         messages.error(request, problem.detail)
     else:

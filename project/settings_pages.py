@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from project.checks import DEPLOY, Question
 from project.checks_live import LIVE
+from project.lib.language import phrase
 from project.people import doors
 from project.people.doors import who
 from project.people.forms import MEANINGS, MeForm, TokenForm
@@ -107,7 +108,7 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     with transaction.atomic():
         if row.revoke():
             Audit.write("revoke", row, by=user, name=row.name)
-    messages.success(request, f"{row.name} is revoked: it opens nothing any more.")
+    messages.success(request, phrase("{name} is revoked: it opens nothing any more.", name=row.name))
     return redirect("tokens")
 
 

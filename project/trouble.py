@@ -10,6 +10,7 @@ from django.db import DatabaseError
 
 from project import health
 from project.lib import clock, stream
+from project.lib.language import phrase, spoken, words
 from project.lib.text import span
 from triggers.models import Pulse, Run
 
@@ -23,6 +24,12 @@ class Trouble:
 
     what: str
     means: str
+    age: float | None = None  # seconds that `what` tells of, at its `{time}`
+
+    @property
+    def said(self) -> str:
+        """Asked once for people of every language, so it is put together for each."""
+        return spoken(self.what) if self.age is None else phrase(self.what, time=span(self.age))
 
 
 def storage() -> Trouble | None:
@@ -30,7 +37,7 @@ def storage() -> Trouble | None:
     wrong = health.storage()
     if not wrong:
         return None
-    means = "Deliveries are answered 503, so their senders try again. Nothing that was accepted is lost."
+    means = words("Deliveries are answered 503, so their senders try again. Nothing that was accepted is lost.")
     return Trouble(f"{wrong[0].upper()}{wrong[1:]}.", means)
 
 
@@ -39,12 +46,12 @@ def tick() -> Trouble | None:
     age = Pulse.age("tick")
     if age is None or age <= health.TICK_IS_LATE:
         return None
-    means = "Waits, schedules, expiry and repeated tries stand still. Deliveries are taken in, decisions count."
-    return Trouble(f"The tick is late: the last round was {span(age)} ago.", means)
+    means = words("Waits, schedules, expiry and repeated tries stand still. Deliveries are taken in, decisions count.")
+    return Trouble("The tick is late: the last round was {time} ago.", means, age)
 
 
 def broker() -> Trouble | None:
-    means = "Nothing is lost: runs go on by the tick, more slowly, and pages ask instead of being told."
+    means = words("Nothing is lost: runs go on by the tick, more slowly, and pages ask instead of being told.")
     try:
         with stream.client() as client:
             client.set("asked", 1, ex=60)  # a full one still answers a ping
@@ -64,8 +71,8 @@ def workers() -> Trouble | None:
     oldest = due.order_by("due_at").values_list("due_at", flat=True).first()
     if oldest is None:
         return None
-    waited = span((now - oldest).total_seconds())
-    return Trouble(f"No worker takes runs: the oldest has waited for {waited}.", "Runs wait; nothing is lost.")
+    told = words("No worker takes runs: the oldest has waited for {time}.")
+    return Trouble(told, "Runs wait; nothing is lost.", (now - oldest).total_seconds())
 
 
 PROBES: tuple[Callable[[], Trouble | None], ...] = (storage, tick, broker, workers)

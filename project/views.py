@@ -8,11 +8,13 @@ from django.db import transaction
 from django.db.models import Count, Exists, Min, OuterRef, Q, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import get_language
 from django.views.decorators.http import require_safe
 
 from approvals.models import Action, PracticeItem, Review
 from project import feed, figures, measures
 from project.lib import clock
+from project.lib.language import phrase
 from project.people import views as people
 from project.people.doors import who
 from project.people.models import User
@@ -43,7 +45,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """What waits for people is asked anew; what is counted from many rows may be a few seconds old, and then the page
     looks again by itself."""
     now = request.now = clock.now()  # type: ignore[attr-defined]
-    counted = figures.kept("home", now, lambda: facts_of_the_day(now))
+    counted = figures.kept(f"home in {get_language()}", now, lambda: facts_of_the_day(now))
     facts = {
         **counted.value,
         "look_again": counted.until if counted.is_old else None,
@@ -103,9 +105,11 @@ def approvals_waiting(found: dict[str, Any]) -> Need | None:
     count, high, unknown = found["all"], found["high"], found["unknown"]
     if not count:
         return None
-    words = [f"{high} high risk."] * bool(high) + [f"{unknown} in doubt: did it happen?"] * bool(unknown)
-    title = f"{count} approval{'s' * (count > 1)} waiting"
-    said = " ".join([*words, *(["Next one expires in"] if found["soonest"] else [])])
+    words = [phrase("{high} high risk.", high=high)] * bool(high) + [
+        phrase("{unknown} in doubt: did it happen?", unknown=unknown)
+    ] * bool(unknown)
+    title = phrase("{count} approval{s} waiting", count=count, s="s" * (count > 1))
+    said = " ".join([*words, *([phrase("Next one expires in")] if found["soonest"] else [])])
     return Need("wait", "hand", "approvals", title, said, "Review", found["soonest"])
 
 
@@ -113,8 +117,12 @@ def done_alone(found: dict[str, Any]) -> Need | None:
     drawn, held, first = Review.objects.waiting().count(), found["held"], found["goes_out"]
     if not drawn and not held:
         return None
-    words = f"{held} can still be undone. The next one goes out in" if held else "Drawn at random: was it right?"
-    title = f"{drawn} done without a nod to look at" if drawn else "Low risk goes out soon"
+    words = (
+        phrase("{held} can still be undone. The next one goes out in", held=held)
+        if held
+        else phrase("Drawn at random: was it right?")
+    )
+    title = phrase("{drawn} done without a nod to look at", drawn=drawn) if drawn else phrase("Low risk goes out soon")
     return Need("run", "eye", "done", title, words, "Look", first)
 
 
@@ -128,9 +136,25 @@ def letters_open(*, payloads: bool) -> Need | None:
         return None
     count, biggest, others = sum(cause["n"] for cause in causes), causes[0], len(causes) - 1
     words = f"{biggest['n']} × {biggest['error_type']}" + (f": {biggest['message'][:80]}" if payloads else "")
-    words += f", and {min(others, CAUSES)}{'+' * (others > CAUSES)} more cause{'s' * (others > 1)}" if others else ""
+    words += (
+        phrase(
+            ", and {n}{more} more cause{s}",
+            n=min(others, CAUSES),
+            more="+" * (others > CAUSES),
+            s="s" * (others > 1),
+        )
+        if others
+        else ""
+    )
     more = "+" * (others >= CAUSES)
-    return Need("fail", "skull", "dead-letters", f"{count:,}{more} dead letter{'s' * (count > 1)}", words, "Open")
+    return Need(
+        "fail",
+        "skull",
+        "dead-letters",
+        phrase("{count}{more} dead letter{s}", count=f"{count:,}", more=more, s="s" * (count > 1)),
+        words,
+        "Open",
+    )
 
 
 def sources_silent() -> Need | None:
@@ -138,8 +162,8 @@ def sources_silent() -> Need | None:
     if not silent:
         return None
     names = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
-    title = f"{len(silent)} source{'s' * (len(silent) > 1)} silent"
-    words = f"{names}: nothing for three times as long as usual"
+    title = phrase("{n} source{s} silent", n=len(silent), s="s" * (len(silent) > 1))
+    words = phrase("{names}: nothing for three times as long as usual", names=names)
     return Need("warn", "triangle-alert", "sources", title, words, "Check")
 
 

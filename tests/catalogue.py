@@ -22,8 +22,20 @@ HEAD = "Content-Type: text/plain; charset=UTF-8\nLanguage: zh_Hans\nPlural-Forms
 ARGUMENT = re.compile(r"""\b_\("([^"]+)"\)""")  # of a tag or a filter
 SCRIPT = re.compile(r"""\bsay\('([^']+)'""")
 SHOWN = {"label", "help_text"}  # of a form's field: translated where it is drawn
+DRAWN = {  # every sentence among their arguments
+    *("Now", "Need", "Figure", "Trouble", "Question", "question"),
+    *("number", "address_field", "plain_field", "secret_field", "pick"),
+}
 TOLD = {"success", "info", "warning", "error"}  # of django.contrib.messages
-READ = {"words": 0, "phrase": 0, "Look": 2, "ValidationError": 0, "add_error": 1}  # which argument people read
+READ = {
+    "words": 0,
+    "phrase": 0,
+    "spoken": 0,
+    "later": 0,
+    "Look": 2,
+    "ValidationError": 0,
+    "add_error": 1,
+}  # which argument people read
 
 
 def words() -> dict[str, str]:
@@ -53,6 +65,14 @@ def of_module(path: Path) -> Iterator[str]:
     for node in ast.walk(tree.parsed(path)):
         if isinstance(node, ast.Call):
             yield from of_call(node)
+        elif isinstance(node, ast.ClassDef) and is_refusal(node):
+            yield ast.get_docstring(node) or ""
+
+
+def is_refusal(node: ast.ClassDef) -> bool:
+    """A class of project.lib.problem.Problem with a code of its own: its docstring is what people read."""
+    coded = {getattr(one.targets[0], "id", "") for one in node.body if isinstance(one, ast.Assign)}
+    return {"code", "http"} <= coded
 
 
 def of_call(call: ast.Call) -> Iterator[str]:
@@ -60,10 +80,14 @@ def of_call(call: ast.Call) -> Iterator[str]:
     shown = [each.value for each in call.keywords if each.arg in SHOWN]
     if name in READ and (isinstance(call.func, ast.Name) or name != "words"):
         shown += call.args[READ[name] :][:1]
+    elif name in DRAWN:
+        shown += [each for each in (*call.args, *(pair.value for pair in call.keywords)) if is_sentence(each)]
     elif name in TOLD and getattr(getattr(call.func, "value", None), "id", "") == "messages":
         shown += call.args[1:2]
     for each in shown:
-        yield from (part.value for part in parts(each) if isinstance(part, ast.Constant) and is_words(part.value))
+        yield from (
+            part.value.strip() for part in parts(each) if isinstance(part, ast.Constant) and is_words(part.value)
+        )
 
 
 def parts(node: ast.expr) -> Iterator[ast.expr]:
@@ -73,6 +97,11 @@ def parts(node: ast.expr) -> Iterator[ast.expr]:
         yield from parts(node.orelse)
     else:
         yield node
+
+
+def is_sentence(node: ast.expr) -> bool:
+    """Not the name of an icon, a page or a tone."""
+    return isinstance(node, ast.Constant) and bool(re.match(r"[A-Z].*[a-z]|.* ", str(node.value)))
 
 
 def is_words(value: object) -> bool:

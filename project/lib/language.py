@@ -8,6 +8,9 @@ from django.utils.translation.trans_real import parse_accept_lang_header
 ENGLISH = "en"
 
 
+later = translation.gettext_lazy  # for choices of a form: said when they are drawn
+
+
 def is_english() -> bool:
     return translation.get_language() in (ENGLISH, None)
 

@@ -7,19 +7,20 @@ from django import forms
 from django.conf import settings
 from django.core.validators import validate_slug
 
+from project.lib.language import later
 from project.people.auth import ROLES, SCOPES
 from project.people.models import PEOPLE_ONLY, ApiToken, User
 from project.people.models import SCOPES as ALL_SCOPES
 from project.people.roles import can
 
-THEMES = (("", "As the system"), ("light", "Light"), ("dark", "Dark"))
+THEMES = (("", later("As the system")), ("light", later("Light")), ("dark", later("Dark")))
 MEANINGS = {
-    "read": "See facts, lists and /metrics",
-    "ingest": "Send events",
-    "propose": "Ask for actions, and see its own",
-    "operate": "See payloads, run again, cancel, pause",
-    "decide": "Say yes or no in your name; never on high",
-    "configure": "Change sources and triggers",
+    "read": later("See facts, lists and /metrics"),
+    "ingest": later("Send events"),
+    "propose": later("Ask for actions, and see its own"),
+    "operate": later("See payloads, run again, cancel, pause"),
+    "decide": later("Say yes or no in your name; never on high"),
+    "configure": later("Change sources and triggers"),
 }
 
 
@@ -32,7 +33,7 @@ class MeForm(forms.Form):
     email = forms.EmailField(required=False, label="Mail")
     time_zone = forms.ChoiceField(required=False, label="Time zone", help_text="Times are shown in it; stored in UTC.")
     language = forms.ChoiceField(
-        required=False, label="Language", choices=[("", "As the browser asks"), *settings.LANGUAGES]
+        required=False, label="Language", choices=[("", later("As the browser asks")), *settings.LANGUAGES]
     )
     theme = forms.ChoiceField(choices=THEMES, required=False, label="Theme")
     keys = forms.BooleanField(required=False, label="Single keys (a, r, j, k …) do something")
@@ -41,7 +42,7 @@ class MeForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         zones = sorted(name for name in zoneinfo.available_timezones() if "/" in name or name == "UTC")
-        self.fields["time_zone"].choices = [("", "The desk's own"), *((name, name) for name in zones)]  # type: ignore[attr-defined]
+        self.fields["time_zone"].choices = [("", later("The desk's own")), *((name, name) for name in zones)]  # type: ignore[attr-defined]
 
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"]).strip()

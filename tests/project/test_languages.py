@@ -1,8 +1,23 @@
 """A page speaks the language of the person who reads it; whatever is kept or answers machines speaks English."""
 
-import pytest
-from django.test import Client
+import json
+import re
+from datetime import UTC, datetime, timedelta
 
+import pytest
+from django.template import Context, Template
+from django.test import Client
+from django.utils import translation
+
+from approvals.models import Decision
+from project.lib.language import phrase, spoken
+from project.lib.text import span
+from project.templatetags import desk
+from tests import builders
+from triggers.models import Audit
+
+CODE = re.compile(r"<(pre|code|svg|script|kbd)\b.*?</\1>|<dl id=.words.*?</dl>|<[^>]*>", re.DOTALL)
+SENTENCE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,} [a-z]{2,}")
 CHINESE = {"HTTP_ACCEPT_LANGUAGE": "zh-CN,zh;q=0.9,en;q=0.8"}
 
 
@@ -39,3 +54,92 @@ def test_a_language_the_desk_does_not_speak_is_not_chosen(ann, sign_in):
     assert answer.status_code == 400
     ann.change(language="klingon")  # one that is gone
     assert '<html lang="en"' in sign_in(ann).get("/settings").content.decode()
+
+
+def drawn(source, **facts):
+    return Template(source).render(Context(facts))
+
+
+def test_english_is_drawn_as_it_stands_and_another_language_moves_its_slots():
+    source = "<p> {% say %}{{ good }} check{{ good|pluralize }}\n for{% endsay %} </p>"
+    assert drawn(source, good=2) == "<p> 2 checks\n for </p>"
+    with translation.override("zh-hans"):
+        assert drawn(source, good=2) == "<p> 2 项支持 </p>"
+        assert drawn("{% say %}by {{ handler }}{% endsay %}", handler="<b>") == "由 &lt;b&gt;"
+        assert drawn("{% say %}nobody translated this{% endsay %}") == "nobody translated this"
+
+
+def test_times_and_numbers_are_said_as_people_say_them_there():
+    now = datetime(2027, 3, 1, 12, tzinfo=UTC)
+    with translation.override("zh-hans"):
+        assert desk.ago(now - timedelta(minutes=7), now) == "7 分钟前"
+        assert desk.ago(now, now) == "刚刚"
+        assert [desk.countdown(seconds) for seconds in (4980, 840, 371)] == ["1 小时 23 分", "14 分钟", "6:11"]
+        assert [desk.took(seconds) for seconds in (0.021, 4.9, 452)] == ["21 毫秒", "4.9 秒", "7 分 32 秒"]
+        assert span(3 * 3600) == "3 小时"
+        assert desk.clock_words(now - timedelta(days=3), now) == "02月26日 12:00"
+        assert ">低风险<" in desk.tier("low")
+        assert ">等待人处理<" in desk.status("awaiting")
+    assert desk.ago(now - timedelta(minutes=7), now) == "7 min ago"
+
+
+def test_what_no_catalogue_has_stays_as_it_is():
+    with translation.override("zh-hans"):
+        assert [spoken(text) for text in ("", "  ", "acme/shop", " Home ")] == ["", "  ", "acme/shop", " 首页 "]
+        assert phrase("{n} d ago", n=2) == "2 天前"
+
+
+def test_the_card_is_worded_as_designed(ben, sign_in):
+    """The words of the design, letter by letter."""
+    ben.change(language="zh-hans")
+    evidence = [{"text": "a test fails", "for": False}, {"text": "it is signed", "for": True}]
+    action = builders.action(title="Merge acme/shop#8", tier="medium", reason="it is right", evidence=evidence)
+    page = sign_in(ben).get(f"/actions/{action.pk}").content.decode()
+    for words in (
+        "中风险",
+        "剩 <span",
+        "取自实际载荷",
+        "自述，未经核实",
+        "无法判断影响范围。",
+        "1 项支持",
+        "1 项反对",
+        "若有变动，本次批准无效。",
+        "10 秒内可收回，之后不可撤销。",
+        "拒绝 <kbd>r</kbd>",
+        "若无人处理",
+    ):
+        assert words in page, words
+
+
+def test_key_pages_hold_no_english_sentence(ben, owner, sign_in):
+    owner.change(language="zh-hans")
+    run = builders.run(status="waiting")
+    action = builders.action(run=run, tier="medium", title="Merge", arguments={"repo": "a/b", "title": "T"})
+    browser = sign_in(owner)
+    pages = ["/", "/approvals", "/actions", "/events", "/runs", "/dead-letters", "/triggers", "/sources", "/settings"]
+    for page in [*pages, f"/actions/{action.pk}", f"/runs/{run.pk}", f"/events/{run.event_id}", "/sign-in"]:
+        answer = browser.get(page, follow=True)
+        assert answer.status_code == 200, page
+        assert SENTENCE.findall(CODE.sub("|", answer.content.decode())) == [], page
+
+
+def test_a_refused_click_is_said_in_the_language_of_whoever_clicked(ann, ben, sign_in):
+    ben.change(language="zh-hans")
+    action = builders.action(tier="medium")
+    told = {"verdict": "approve", "digest": action.digest, "revision": action.revision}
+    sign_in(ann).post(f"/actions/{action.pk}/decisions", told)
+    page = sign_in(ben).post(f"/actions/{action.pk}/decisions", told).content.decode()
+    assert re.search(r"ann 比你早 \d+ 秒处理，你的操作未生效。", page)
+
+
+def test_what_is_kept_and_what_machines_read_is_english(ben, sign_in):
+    ben.change(language="zh-hans")
+    browser = sign_in(ben)
+    action = builders.action(tier="medium")
+    told = {"verdict": "reject", "digest": "another", "revision": action.revision, "reason": "no"}
+    answer = browser.post(f"/api/v1/actions/{action.pk}/decisions", json.dumps(told), "application/json", **CHINESE)
+    assert answer.json()["detail"].isascii()
+    browser.post(f"/actions/{action.pk}/decisions", told | {"digest": action.digest})
+    kept = [*Decision.objects.values_list("verdict", "reason"), *Audit.objects.values_list("verb", "detail")]
+    assert kept
+    assert json.dumps(kept, ensure_ascii=False).isascii()

@@ -5,6 +5,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
+from project.lib.language import later
 from triggers.forms.fields import LinesField
 from triggers.forms.named import TYPED, SourceForm
 from triggers.models import Source
@@ -14,11 +15,11 @@ from triggers.sources.verify import catalogue
 FIRST = ("github", "generic", "standard_webhooks")  # of the list of providers; then the others by name
 SCHEME = {name: {"prefix": "before"}.get(name, name) for name in CustomScheme.model_fields}  # its member -> our field
 ALGORITHMS = (
-    ("hmac-sha256", "HMAC-SHA256"),
-    ("hmac-sha512", "HMAC-SHA512"),
-    ("hmac-sha1", "HMAC-SHA1, old"),
-    ("sha256", "SHA-256 of a text that holds the secret"),
-    ("token", "None: the header is the secret itself"),
+    ("hmac-sha256", later("HMAC-SHA256")),
+    ("hmac-sha512", later("HMAC-SHA512")),
+    ("hmac-sha1", later("HMAC-SHA1, old")),
+    ("sha256", later("SHA-256 of a text that holds the secret")),
+    ("token", later("None: the header is the secret itself")),
 )
 ENCODINGS = (("hex", "hex"), ("base64", "base64"))
 

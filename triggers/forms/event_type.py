@@ -4,12 +4,13 @@ from typing import Any
 
 from django import forms
 
+from project.lib.language import later
 from triggers.forms.fields import DeskForm, ObjectField
 from triggers.models import EventType
 
 MODES = (
-    ("warn", "Warn: what differs is listed here, and goes on"),
-    ("refuse", "Refuse: what does not fit becomes a dead letter"),
+    ("warn", later("Warn: what differs is listed here, and goes on")),
+    ("refuse", later("Refuse: what does not fit becomes a dead letter")),
 )
 
 

@@ -5,20 +5,21 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
+from project.lib.language import later
 from triggers.forms.named import TYPED, SourceForm
 from triggers.models import Source
 from triggers.sources.file import FileWatch, parse_watch
 
 ON = (
-    ("created", "a file arrives"),
-    ("modified", "its content changes"),
-    ("deleted", "it goes"),
-    ("moved", "it is renamed inside the folder"),
+    ("created", later("a file arrives")),
+    ("modified", later("its content changes")),
+    ("deleted", later("it goes")),
+    ("moved", later("it is renamed inside the folder")),
 )
 MODES = (
-    ("auto", "By what the system tells, else by looking"),
-    ("native", "Only by what the system tells"),
-    ("polling", "By looking every 5 seconds, up to 10,000 files"),
+    ("auto", later("By what the system tells, else by looking")),
+    ("native", later("Only by what the system tells")),
+    ("polling", later("By looking every 5 seconds, up to 10,000 files")),
 )
 NEW = FileWatch(path="/")
 

@@ -4,19 +4,20 @@ from typing import Any
 
 from django import forms
 
+from project.lib.language import later
 from triggers.forms.fields import MONO, DeskForm
 from triggers.limits import Limits
 
 FULL = (
-    ("drop_newest", "Drop the new event's run: the event is kept, and listed as dropped"),
-    ("drop_oldest", "Drop the run that has waited longest"),
-    ("block", "Let the sender wait: nothing is stored, the answer is 503 with Retry-After"),
+    ("drop_newest", later("Drop the new event's run: the event is kept, and listed as dropped")),
+    ("drop_oldest", later("Drop the run that has waited longest")),
+    ("block", later("Let the sender wait: nothing is stored, the answer is 503 with Retry-After")),
 )
 BUSY = (
-    ("queue", "Let its run wait until one is done"),
-    ("queue_one", "Let one run wait, skip the events after it"),
-    ("skip", "Skip the event"),
-    ("cancel_running", "Cancel the older run and start this one"),
+    ("queue", later("Let its run wait until one is done")),
+    ("queue_one", later("Let one run wait, skip the events after it")),
+    ("skip", later("Skip the event")),
+    ("cancel_running", later("Cancel the older run and start this one")),
 )
 KEY_HELP = "A CEL expression, as event.data.customer. Empty: for the whole trigger."
 PARTS = {  # limit of the contract -> its field here -> the member it says

@@ -7,17 +7,18 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
+from project.lib.language import later
 from triggers.errors import NotValid
 from triggers.forms.fields import MONO
 from triggers.forms.named import SourceForm
 from triggers.models import Source
 from triggers.sources.schedule import parse_schedule, zones
 
-RHYTHMS = (("cron", "By a cron line"), ("every", "Every so many seconds"), ("at", "Once"))
+RHYTHMS = (("cron", later("By a cron line")), ("every", later("Every so many seconds")), ("at", later("Once")))
 CATCH_UP = (
-    ("last", "Ring once for all of them"),
-    ("none", "Let them pass"),
-    ("all", "Ring for each (at most 100)"),
+    ("last", later("Ring once for all of them")),
+    ("none", later("Let them pass")),
+    ("all", later("Ring for each (at most 100)")),
 )
 SECONDS = ("jitter", "spread")
 NEW_CRON = "0 8 * * *"

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 
+from project.lib.language import later, words
 from triggers.forms.door import DoorForm
 from triggers.forms.fields import MONO, DeskForm
 from triggers.forms.file import FileForm
@@ -15,25 +16,42 @@ from triggers.models import Source
 from triggers.sources.verify import catalogue
 
 KINDS = {
-    "webhook": ("webhook", "Webhook", "Somebody sends an HTTP request when something happens."),
-    "slack": ("hash", "Slack", "Somebody mentions the app, runs its command or presses its button."),
-    "feishu": ("message-square", "Feishu or Lark", "Somebody writes to the bot, mentions it or presses a card."),
-    "dingtalk": ("message-circle", "DingTalk", "Somebody mentions the robot, or something happens in the company."),
-    "wecom": ("messages-square", "WeCom", "Somebody writes to the app, or something happens in it."),
-    "schedule": ("calendar-clock", "Schedule", "The clock rings: by a cron line, every few minutes, or once."),
-    "file": ("folder-open", "Files", "A file arrives in a folder, changes, moves or goes."),
-    "email": ("mail", "Mail", "A mail arrives in a mailbox that is read over IMAP."),
-    "redis_stream": ("logs", "Redis stream", "A program adds an entry to a stream of Redis or Valkey."),
-    "kafka": ("workflow", "Kafka", "A program writes a record to a topic of Kafka."),
-    "database": ("database", "Database", "A row of a table is new or changed, or lies in an outbox."),
-    "cloudevents": ("cloud", "CloudEvents", "A program sends CloudEvents 1.0 with a bearer secret."),
+    "webhook": ("webhook", words("Webhook"), words("Somebody sends an HTTP request when something happens.")),
+    "slack": ("hash", words("Slack"), words("Somebody mentions the app, runs its command or presses its button.")),
+    "feishu": (
+        "message-square",
+        words("Feishu or Lark"),
+        words("Somebody writes to the bot, mentions it or presses a card."),
+    ),
+    "dingtalk": (
+        "message-circle",
+        words("DingTalk"),
+        words("Somebody mentions the robot, or something happens in the company."),
+    ),
+    "wecom": ("messages-square", words("WeCom"), words("Somebody writes to the app, or something happens in it.")),
+    "schedule": (
+        "calendar-clock",
+        words("Schedule"),
+        words("The clock rings: by a cron line, every few minutes, or once."),
+    ),
+    "file": ("folder-open", words("Files"), words("A file arrives in a folder, changes, moves or goes.")),
+    "email": ("mail", words("Mail"), words("A mail arrives in a mailbox that is read over IMAP.")),
+    "redis_stream": ("logs", words("Redis stream"), words("A program adds an entry to a stream of Redis or Valkey.")),
+    "kafka": ("workflow", words("Kafka"), words("A program writes a record to a topic of Kafka.")),
+    "database": ("database", words("Database"), words("A row of a table is new or changed, or lies in an outbox.")),
+    "cloudevents": ("cloud", words("CloudEvents"), words("A program sends CloudEvents 1.0 with a bearer secret.")),
 }
 
 
 class SecretForm(DeskForm):
     """A new secret; it is written once and never shown again."""
 
-    KEEP = (("day", "for a day"), ("week", "for a week"), ("on", "until it is ended by hand"), ("no", "not at all"))
+    KEEP = (
+        ("day", later("for a day")),
+        ("week", later("for a week")),
+        ("on", later("until it is ended by hand")),
+        ("no", later("not at all")),
+    )
 
     value = forms.CharField(
         label="New secret",

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 
+from project.lib.language import later, phrase
 from triggers import registry
 from triggers.envelope import INNER
 from triggers.forms import limits
@@ -46,7 +47,8 @@ class TriggerForm(LimitsForm):
         label="Tries after a failure", min_value=0, max_value=100, help_text="With growing pauses."
     )
     mode = forms.ChoiceField(
-        label="Mode", choices=(("live", "Live: runs start at once"), ("paused", "Paused: runs are queued and wait"))
+        label="Mode",
+        choices=(("live", later("Live: runs start at once")), ("paused", later("Paused: runs are queued and wait"))),
     )
     priority = forms.IntegerField(label="Priority", min_value=0, max_value=9, help_text="0 goes first, 9 last.")
     name = forms.CharField(label="Name", max_length=200, required=False)
@@ -59,7 +61,9 @@ class TriggerForm(LimitsForm):
         self.trigger = trigger
         super().__init__(data, initial=of_trigger(trigger) if trigger else {**NEW, **(initial or {})})
         self.choices_of("source", source_choices(), trigger.source if trigger else "")
-        self.choices_of("handler", [("Code that is loaded", handler_choices())], trigger.handler if trigger else "")
+        self.choices_of(
+            "handler", [(phrase("Code that is loaded"), handler_choices())], trigger.handler if trigger else ""
+        )
         if trigger:
             del self.fields["slug"]
         if self.model is not None:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from project.lib import clock
+from project.lib.language import phrase, spoken
 from project.lib.problem import Problem
 from project.lib.states import IllegalMove
 from project.people.doors import needs, who
@@ -147,7 +148,7 @@ def press(request: HttpRequest) -> HttpResponse:
             **numbers_of(request.POST),
         )
     except AlreadyAtWork as other:
-        messages.error(request, f"{other.detail} Nothing was started a second time.")
+        messages.error(request, phrase("{detail} Nothing was started a second time.", detail=spoken(other.detail)))
         return redirect("bulk-job", pk=other.facts["bulk"])
     except Problem as refused:
         messages.error(request, refused.detail)
@@ -240,7 +241,7 @@ def turn(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
         TURNS[verb](found, by=who(request))
     except IllegalMove:
         found.refresh_from_db()
-        messages.error(request, f"B-{pk} is {found.status} by now.")
+        messages.error(request, phrase("B-{pk} is {status} by now.", pk=pk, status=found.status))
     return redirect("bulk-job", pk=pk)
 
 

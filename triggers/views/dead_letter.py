@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from project.lib import strict_json
 from project.lib.jsontext import difference, is_same, pretty
+from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
@@ -78,7 +79,7 @@ def edit_letter(request: HttpRequest, pk: int) -> HttpResponse:
     """Its data in an editor. A POST shows what was changed, and changes nothing."""
     letter = get_object_or_404(with_run(), pk=pk)
     if letter.status != "open" or worked_on(letter) is None:
-        messages.error(request, f"D-{pk} cannot be run again: it is {letter.status}.")
+        messages.error(request, phrase("D-{pk} cannot be run again: it is {status}.", pk=pk, status=letter.status))
         return redirect("dead-letter", pk=pk)
     return editor(request, letter)
 
@@ -178,10 +179,15 @@ def redrive_letter(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("dead-letter", pk=pk)
     if run is None:
         how = "" if data is redrive.UNCHANGED else " with the edited data"
-        messages.success(request, f"E-{letter.event_id} is matched again{how}, by the rules of now.")
+        messages.success(
+            request,
+            phrase("E-{event_id} is matched again{how}, by the rules of now.", event_id=letter.event_id, how=how),
+        )
         return redirect("event", seq=letter.event_id)
     with_edits = "" if data is redrive.UNCHANGED else " with the edited data"
-    messages.success(request, f"D-{letter.pk} runs again as R-{run.pk}{with_edits}.")
+    messages.success(
+        request, phrase("D-{id} runs again as R-{id2}{with_edits}.", id=letter.pk, id2=run.pk, with_edits=with_edits)
+    )
     return redirect("run", pk=run.pk)
 
 
@@ -195,5 +201,5 @@ def dismiss_letter(request: HttpRequest, pk: int) -> HttpResponse:
     except Problem as refused:
         messages.error(request, refused.detail)
         return redirect("dead-letter", pk=pk)
-    messages.success(request, f"D-{letter.pk} is dismissed. The note is kept.")
+    messages.success(request, phrase("D-{id} is dismissed. The note is kept.", id=letter.pk))
     return redirect("dead-letters")

@@ -8,6 +8,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from project.lib.jsontext import difference
+from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.lib.text import made_storable
 from project.people.doors import needs, who
@@ -64,7 +65,7 @@ def save(request: HttpRequest, row: EventType) -> HttpResponse:
     except Problem as refused:
         form.refuse(refused)
         return page(request, row, form, status=422)
-    messages.success(request, f"{row.type} is saved." if fields else "Nothing was changed.")
+    messages.success(request, phrase("{type} is saved.", type=row.type) if fields else "Nothing was changed.")
     return redirect("event-type", name=row.type)
 
 

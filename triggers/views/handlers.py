@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from project.lib.language import phrase
 from project.lib.table import csv_answer, json_answer
 from project.lib.text import made_storable
 from project.people.doors import needs, who
@@ -128,7 +129,7 @@ def close_breaker(request: HttpRequest) -> HttpResponse:
     """What was wrong is mended: let the handler's runs start again."""
     name = made_storable(request.POST.get("handler", ""))
     if breakers.close(name, by=who(request)):
-        messages.success(request, f"The breaker of {name} is closed; its runs start again.")
+        messages.success(request, phrase("The breaker of {name} is closed; its runs start again.", name=name))
     else:
-        messages.info(request, f"The breaker of {name} was closed already.")
+        messages.info(request, phrase("The breaker of {name} was closed already.", name=name))
     return redirect("handler", name=name) if name else redirect("handlers")

@@ -13,6 +13,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from ninja import Schema
 
 from project.lib import clock
+from project.lib.language import phrase
 from project.lib.pages import Filters as ListFilters
 from project.lib.pages import Rows, download
 from project.lib.table import by_number, json_answer
@@ -36,7 +37,7 @@ class Pick:
 
     @property
     def words(self) -> str:
-        return ", ".join(value for value, ticked in self.options if ticked) or "Any"
+        return ", ".join(value for value, ticked in self.options if ticked) or phrase("Any")
 
 
 @dataclass

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
+from project.lib.language import phrase, spoken
 from project.lib.problem import Problem
 from project.lib.text import reason_of
 from project.people.doors import needs, who
@@ -32,7 +33,7 @@ def switch(request: HttpRequest, slug: str, of: type[Source] | type[Trigger]) ->
     except Problem as refused:
         messages.error(request, refused.detail)
     else:
-        messages.success(request, f"{slug} is {'on' if on else 'off'}.")
+        messages.success(request, phrase("{slug} is {which}.", slug=slug, which=spoken("on" if on else "off")))
     return redirect(listed) if request.POST.get("back") == "list" else redirect(page, slug=slug)
 
 
@@ -43,5 +44,5 @@ def archive(request: HttpRequest, slug: str, of: type[Source] | type[Trigger]) -
     row = cast("Source | Trigger", get_object_or_404(of, slug=slug, archived_at=None))
     listed, _, left = PAGES[of]
     upkeep.archive(row, by=who(request))
-    messages.success(request, f"{slug} is archived. {left}")
+    messages.success(request, phrase("{slug} is archived. {left}", slug=slug, left=left))
     return redirect(listed)

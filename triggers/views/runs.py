@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from project.lib import clock
 from project.lib.jsontext import difference
+from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
@@ -221,7 +222,7 @@ def run_again(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, refused.detail)
         return redirect("run", pk=pk)
     where = f"from “{step}”" if step else "from the start"
-    messages.success(request, f"Runs again as R-{new.pk}, {where}.")
+    messages.success(request, phrase("Runs again as R-{id}, {where}.", id=new.pk, where=where))
     return redirect("run", pk=new.pk)
 
 

@@ -14,6 +14,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from project.lib import clock
+from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.people import doors
 from project.people.doors import needs, who
@@ -84,9 +85,9 @@ def after_making(request: HttpRequest, source: Source) -> HttpResponse:
     """A door needs a secret next; the clock needs nothing."""
     if source.needs_secret:
         what = "password" if source.kind in MODELS else "secret"
-        messages.success(request, f"{source.slug} is saved. Next it needs a {what}.")
+        messages.success(request, phrase("{slug} is saved. Next it needs a {what}.", slug=source.slug, what=what))
         return redirect("source-secret", slug=source.slug)
-    messages.success(request, f"{source.slug} is saved.")
+    messages.success(request, phrase("{slug} is saved.", slug=source.slug))
     return redirect("source-edit", slug=source.slug)
 
 
@@ -117,7 +118,7 @@ def save_source(request: HttpRequest, row: Source) -> HttpResponse:
     except Problem as refused:
         form.refuse(refused)
         return source_page(request, form, row, status=422)
-    messages.success(request, f"{row.slug} is saved.")
+    messages.success(request, phrase("{slug} is saved.", slug=row.slug))
     return redirect("source-edit", slug=row.slug)
 
 
@@ -235,7 +236,7 @@ def ring_source(request: HttpRequest, slug: str) -> HttpResponse:
     """Ring a schedule once, now; its slots stay as they are."""
     row = get_object_or_404(Source.objects.open(), slug=slug, kind="schedule")
     seq = fire.fire(row, by=who(request))
-    messages.success(request, f"{slug} rang: E-{seq}.")
+    messages.success(request, phrase("{slug} rang: E-{seq}.", slug=slug, seq=seq))
     return redirect("event", seq=seq)
 
 
@@ -252,5 +253,5 @@ def admit_refusal(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     if not outcomes:
         messages.success(request, "It proves itself now; it carried no event.")
         return redirect("source-edit", slug=slug)
-    messages.success(request, f"It proves itself now and is E-{outcomes[0].seq}.")
+    messages.success(request, phrase("It proves itself now and is E-{seq}.", seq=outcomes[0].seq))
     return redirect("event", seq=outcomes[0].seq)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from project.lib.language import phrase, spoken, words
 from triggers import registry
 from triggers.models import DeadLetter, Run, Switch, Wait
 from triggers.models.run import Status
@@ -14,20 +15,20 @@ from triggers.views.timeline import span
 OPEN_ACTIONS = ("awaiting", "approved", "delivering", "unknown")
 PERSON = "approvals."  # types of events that a person's click causes
 ENDS = {
-    "rejected": "A reviewer said no.",
-    "expired": "Nobody decided in time.",
-    "action_cancelled": "The action it waited for was withdrawn.",
-    "cancel_requested": "A person asked for its end.",
-    "cancelled": "A person ended it.",
-    "replaced": "A newer event of its trigger took its place.",
-    "dropped": "The queue of its trigger was full, and it had waited longest.",
+    "rejected": words("A reviewer said no."),
+    "expired": words("Nobody decided in time."),
+    "action_cancelled": words("The action it waited for was withdrawn."),
+    "cancel_requested": words("A person asked for its end."),
+    "cancelled": words("A person ended it."),
+    "replaced": words("A newer event of its trigger took its place."),
+    "dropped": words("The queue of its trigger was full, and it had waited longest."),
     "limit_reached": "It used what its limits allow.",
-    "crash_loop": "Three workers were lost under it.",
-    "undeliverable": "An action could not be delivered.",
+    "crash_loop": words("Three workers were lost under it."),
+    "undeliverable": words("An action could not be delivered."),
 }
 LOST = {
-    "worker_lost": "The worker that was on it died.",
-    "timed_out": "It took longer than it may, so its worker was ended.",
+    "worker_lost": words("The worker that was on it died."),
+    "timed_out": words("It took longer than it may, so its worker was ended."),
 }
 
 
@@ -89,8 +90,9 @@ def now_of(facts: Facts) -> Now | None:
 def queued(facts: Facts) -> Now:
     run = facts.run
     if run.reason == "handler_missing" or run.handler not in registry.HANDLERS:
-        said = (
-            f"No code is loaded under the name “{run.handler}”. It goes on as soon as there is, with all it has done."
+        said = phrase(
+            "No code is loaded under the name “{handler}”. It goes on as soon as there is, with all it has done.",
+            handler=run.handler,
         )
         return Now("bad", "file-x", "Cannot start.", said, link="handlers", button="See the handlers")
     if facts.paused is not None:
@@ -101,10 +103,18 @@ def queued(facts: Facts) -> Now:
     if facts.hold is not None:
         return facts.hold
     late = facts.now - run.due_at
-    said = f"It has waited {span(late.total_seconds())}." if late > timedelta(seconds=5) else ""
+    said = phrase("It has waited {time}.", time=span(late.total_seconds())) if late > timedelta(seconds=5) else ""
     if run.reason in LOST:
-        lost = f"{LOST[run.reason]} It goes on behind its last finished step; the third time it is given up."
-        return Now("warn", "heart-crack", f"Waits for another worker: {run.crashes} lost.", f"{lost} {said}".strip())
+        lost = phrase(
+            "{why} It goes on behind its last finished step; the third time it is given up.",
+            why=spoken(LOST[run.reason]),
+        )
+        return Now(
+            "warn",
+            "heart-crack",
+            phrase("Waits for another worker: {crashes} lost.", crashes=run.crashes),
+            f"{lost} {said}".strip(),
+        )
     return Now("", "clock", "Waits for a worker.", said)
 
 
@@ -117,11 +127,15 @@ def running(facts: Facts) -> Now:
             "Will end at its next step.",
             "A person asked for it. What it does now is finished first.",
         )
-    again = f" This is try {run.attempt}." if run.attempt > 1 else ""
-    lost = (
-        f" {run.crashes} worker{'s were' if run.crashes > 1 else ' was'} lost under it before." if run.crashes else ""
-    )
-    return Now("", "loader-circle", "A worker is on it.", (again + lost).strip())
+    again = phrase("This is try {attempt}.", attempt=run.attempt) if run.attempt > 1 else ""
+    lost = ""
+    if run.crashes:
+        many = run.crashes > 1
+        told = (
+            words("{n} workers were lost under it before.") if many else words("{n} worker was lost under it before.")
+        )
+        lost = phrase(told, n=run.crashes)
+    return Now("", "loader-circle", "A worker is on it.", f"{again} {lost}".strip())
 
 
 def waiting(facts: Facts) -> Now:
@@ -129,8 +143,8 @@ def waiting(facts: Facts) -> Now:
     if action is not None:
         return waiting_for_action(action)
     if wait is not None and wait.type:
-        about = f" about {wait.subject}" if wait.subject else ""
-        said = f"The next {wait.type}{about} from {wait.source} wakes it."
+        about = phrase(" about {subject}", subject=wait.subject) if wait.subject else ""
+        said = phrase("The next {type}{about} from {source} wakes it.", type=wait.type, about=about, source=wait.source)
         return Now("wait", "hourglass", "Waits for an event.", said, until=wait.expires_at)
     return Now("wait", "moon", "Sleeps.", "It holds no worker meanwhile.", until=facts.run.wake_at)
 
@@ -138,19 +152,22 @@ def waiting(facts: Facts) -> Now:
 def waiting_for_action(action: Any) -> Now:
     title = f"“{action.title}”"
     if action.status == "awaiting":
-        said = f"{title} is not done before a person says yes. If nobody decides, nothing is sent."
+        said = phrase("{title} is not done before a person says yes. If nobody decides, nothing is sent.", title=title)
         return Now("wait", "hand", "Waits for a person.", said, action.expires_at, "action", "Decide now", action.pk)
     if action.status == "unknown":
-        said = f"{title} was sent, but no answer came. Look there, then say what happened."
+        said = phrase("{title} was sent, but no answer came. Look there, then say what happened.", title=title)
         return Now("warn", "triangle-alert", "Outcome unknown.", said, None, "action", "Settle it", action.pk)
-    word = "goes out shortly" if action.status == "approved" else "is being sent"
-    return Now("wait", "send", "Approved.", f"{title} {word}.", None, "action", "See the action", action.pk)
+    soon = action.status == "approved"
+    told = words("{title} goes out shortly.") if soon else words("{title} is being sent.")
+    return Now("wait", "send", "Approved.", phrase(told, title=title), None, "action", "See the action", action.pk)
 
 
 def retrying(facts: Facts) -> Now:
     run = facts.run
     most = run.flow.retries.max + 1
-    said = f"Try {run.attempt - 1} of {most} failed: {error_of(facts)}"[:400]
+    said = phrase("Try {attempt} of {most} failed: {error}", attempt=run.attempt - 1, most=most, error=error_of(facts))[
+        :400
+    ]
     return Now("warn", "rotate-ccw", "Will try again by itself.", said, until=run.due_at)
 
 
@@ -158,49 +175,75 @@ def error_of(facts: Facts) -> str:
     """Type and message; the message quotes values of the payload, so it is hidden with it."""
     error = facts.run.error or {}
     message = error.get("message", "") if facts.payloads else ""
-    return f"{error.get('type', 'It failed')}: {message}".rstrip(": ")
+    return f"{error.get('type') or phrase('It failed')}: {message}".rstrip(": ")
 
 
 def blocked(facts: Facts) -> Now:
-    said = (facts.run.error or {}).get("message", "The code asks for other steps than this run remembers")
-    return Now("bad", "octagon-x", "Blocked: the code changed under it.", f"{capital(said)}. A person must choose.")
+    said = (facts.run.error or {}).get("message", phrase("The code asks for other steps than this run remembers"))
+    return Now(
+        "bad",
+        "octagon-x",
+        "Blocked: the code changed under it.",
+        phrase("{said}. A person must choose.", said=capital(said)),
+    )
 
 
-def capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def dead(facts: Facts) -> Now:
     said = error_of(facts)[:600]
-    tries = f"after {facts.run.attempt} {'tries' if facts.run.attempt > 1 else 'try'}"
+    many = facts.run.attempt > 1
+    lead = phrase("Gave up after {n} tries." if many else "Gave up after {n} try.", n=facts.run.attempt)
     letter = facts.letter
     if letter is None:
-        return Now("bad", "skull", f"Gave up {tries}.", said)
-    return Now("bad", "skull", f"Gave up {tries}.", said, None, "dead-letter", f"D-{letter.pk}", letter_id=letter.pk)
+        return Now("bad", "skull", lead, said)
+    return Now(
+        "bad",
+        "skull",
+        lead,
+        said,
+        None,
+        "dead-letter",
+        f"D-{letter.pk}",
+        letter_id=letter.pk,
+    )
 
 
 def cancelled(facts: Facts) -> Now:
-    said = ENDS.get(facts.run.reason, facts.run.reason.replace("_", " ").capitalize())
-    return Now("", "circle-slash", "Ended without a result.", f"{said} No retry, no dead letter.")
+    said = spoken(ENDS.get(facts.run.reason, facts.run.reason.replace("_", " ").capitalize()))
+    return Now("", "circle-slash", "Ended without a result.", phrase("{said} No retry, no dead letter.", said=said))
 
 
 def summary(facts: Facts) -> str:
     """The run in two or three sentences."""
     run = facts.run
-    started = f"{run.event.type} from {run.event.source_slug} woke {run.handler}."
+    started = phrase(
+        "{type} from {source_slug} woke {handler}.",
+        type=run.event.type,
+        source_slug=run.event.source_slug,
+        handler=run.handler,
+    )
     if run.rerun_of_id:
-        started = f"{run.requester or 'Somebody'} ran R-{run.rerun_of_id} again: {run.handler} for {run.event.type}."
+        started = phrase(
+            "{requester} ran R-{rerun_of_id} again: {handler} for {type}.",
+            requester=run.requester or phrase("Somebody"),
+            rerun_of_id=run.rerun_of_id,
+            handler=run.handler,
+            type=run.event.type,
+        )
     return " ".join(part for part in (started, effects(facts), progress(run)) if part)
 
 
 def progress(run: Run) -> str:
-    words = {
-        Status.QUEUED: "It has not started yet.",
-        Status.SUCCEEDED: "It is done.",
-        Status.DEAD: "It gave up.",
-        Status.CANCELLED: "It was ended early.",
+    told = {
+        Status.QUEUED: words("It has not started yet."),
+        Status.SUCCEEDED: words("It is done."),
+        Status.DEAD: words("It gave up."),
+        Status.CANCELLED: words("It was ended early."),
     }
-    return words.get(Status(run.status), "")
+    return spoken(told.get(Status(run.status), ""))
 
 
 def effects(facts: Facts) -> str:
@@ -209,14 +252,14 @@ def effects(facts: Facts) -> str:
     asked = [action.title for action in facts.actions if action.status in OPEN_ACTIONS]
     parts = []
     if done:
-        parts.append(f"It did {listed(done)}.")
+        parts.append(phrase("It did {done}.", done=listed(done)))
     if asked:
-        parts.append(f"It asked for {listed(asked)}.")
+        parts.append(phrase("It asked for {asked}.", asked=listed(asked)))
     if facts.actions and not done and not any(action.status in ("unknown", "delivering") for action in facts.actions):
-        parts.append("Nothing has been sent yet." if asked else "Nothing was sent.")
+        parts.append(phrase("Nothing has been sent yet.") if asked else phrase("Nothing was sent."))
     return " ".join(parts)
 
 
 def listed(titles: Sequence[str]) -> str:
     shown = ", ".join(f"“{title}”" for title in titles[:3])
-    return f"{shown} and {len(titles) - 3} more" if len(titles) > 3 else shown
+    return phrase("{shown} and {titles} more", shown=shown, titles=len(titles) - 3) if len(titles) > 3 else shown

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
+from project.lib.language import phrase, spoken
 from project.lib.problem import Problem
 from project.lib.text import made_storable, number
 from project.people.doors import needs, who
@@ -50,7 +51,9 @@ def trigger_new(request: HttpRequest) -> HttpResponse:
     except Problem as refused:
         editor.refuse(refused)
         return page(request, editor, status=422)
-    messages.success(request, f"{row.slug} is saved and {'on' if enabled else 'off'}.")
+    messages.success(
+        request, phrase("{slug} is saved and {which}.", slug=row.slug, which=spoken("on" if enabled else "off"))
+    )
     return onwards(request, editor, row)
 
 
@@ -81,7 +84,14 @@ def save_trigger(request: HttpRequest, row: Trigger) -> HttpResponse:
     except Problem as refused:
         editor.refuse(refused)
         return page(request, editor, status=422)
-    messages.success(request, f"{row.slug} is saved as version {saved.version}; what changed stands under Versions.")
+    messages.success(
+        request,
+        phrase(
+            "{slug} is saved as version {version}; what changed stands under Versions.",
+            slug=row.slug,
+            version=saved.version,
+        ),
+    )
     return onwards(request, editor, row)
 
 
@@ -89,7 +99,7 @@ def onwards(request: HttpRequest, editor: Editor, row: Trigger) -> HttpResponse:
     """To the trigger; to the secret of a source that was made with it and lets nobody in before it has one."""
     made = Source.objects.get(slug=editor.made.cleaned_data["slug"]) if editor.made else None
     if made is not None and made.needs_secret:
-        messages.info(request, f"Next: {made.slug} needs a secret.")
+        messages.info(request, phrase("Next: {slug} needs a secret.", slug=made.slug))
         return redirect("source-secret", slug=made.slug)
     return redirect("trigger-edit", slug=row.slug)
 
