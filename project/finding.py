@@ -18,7 +18,7 @@ from project.lib.text import made_storable
 from project.people.roles import can
 from project.templatetags.desk import LOOKS, Look
 from triggers import registry, search
-from triggers.models import Bulk, DeadLetter, Event, Run, Source, Trigger
+from triggers.models import Agent, Bulk, DeadLetter, Event, Run, Source, Trigger
 from triggers.views.events import story_of
 from triggers.views.lists import as_number
 
@@ -76,6 +76,7 @@ def by_words(words: str, *, payloads: bool) -> list[Found]:
     return [
         Found("Pages", pages(words)),
         Found("Triggers, sources, handlers, connections", things(words)),
+        Found("Agents", agents(words)),
         Found("Actions", actions(words)),
         Found("Events", events(words, payloads=payloads), f"{reverse('events')}?{urlencode({'q': words})}"),
     ]
@@ -108,6 +109,11 @@ def things(words: str) -> list[Hit]:
         *(Hit("file-code", reverse("handler", args=[name]), name, "handler") for name in handlers[:MOST]),
         *(Hit("plug", reverse("connection-edit", args=[row.slug]), row.slug, "connection") for row in ways_out[:MOST]),
     ]
+
+
+def agents(words: str) -> list[Hit]:
+    rows = Agent.objects.kept().filter(slug__icontains=words).order_by("slug")[:MOST]
+    return [Hit("bot", reverse("agent", args=[row.slug]), row.slug, f"{row.machine}, {row.status}") for row in rows]
 
 
 def actions(words: str) -> list[Hit]:

@@ -32,7 +32,7 @@ class Told:
     bells: tuple[int, ...]  # runs that may be taken up at once
     awaited: bool
     later: bool  # it was too large to be matched at the door
-    correlationid: str  # perhaps the name of an agent
+    correlationid: str = ""  # perhaps the name of an agent
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tests import builders
 from tests.contract.world import API
 from triggers.models import DeadLetter, Event
 
-LISTS = ["events", "runs", "actions", "dead-letters", "sources", "connections", "triggers"]
+LISTS = ["events", "runs", "actions", "dead-letters", "sources", "connections", "triggers", "agents"]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from project import finding
 from tests import builders
-from triggers import search
+from triggers import agents, search
 from triggers.models import Bulk, DeadLetter
 
 MOST = 15  # questions of the database
@@ -24,6 +24,7 @@ def desk(ann):
         kind="run", run=run, event=event, fingerprint="abc", error_type="ValueError", first_at=at, last_at=at
     )
     job = Bulk.objects.create(verb="redrive", total=1, mark="m", created_at=at, paced_at=at, resumed_at=at)
+    agents.make("night-coder", "code-agent", by=ann)
     search.index()
     return {"E": event, "R": run, "A": action, "D": letter, "B": job}
 
@@ -61,6 +62,7 @@ def test_a_number_nobody_has_is_said_so(desk, ann, find):
         ("shop-ord", "/sources/shop-orders"),
         ("dead le", "/dead-letters"),
         ("connections", "/connections"),
+        ("coder", "/agents/night-coder"),
         ("acme/shop#7", "/events/{E}"),
         ("order.paid", "/events/{E}"),
         ("refund 40", "/actions/{A}"),

@@ -122,13 +122,20 @@ def picture(machine: Machine, row: Agent, last: AgentEvent | None) -> Any:
         Arrow(
             start,
             end,
-            ",".join(map(str, numbers)),
+            in_short(numbers),
             "last" if made == (machine.states[start], machine.states[end]) else "",
         )
         for (start, end), numbers in pairs.items()
     ]
     label = f"The states of {machine.name}: {', '.join(machine.states)}. {row.slug} is {row.status}."
     return states(machine.states, arrows, current=row.status, label=label)
+
+
+def in_short(numbers: list[int]) -> str:
+    """`2`, `1,4`, `7–9`."""
+    if len(numbers) > 2 and numbers == [*range(numbers[0], numbers[-1] + 1)]:
+        return f"{numbers[0]}–{numbers[-1]}"
+    return ",".join(map(str, numbers))
 
 
 def moves_of(machine: Machine) -> list[dict[str, Any]]:
