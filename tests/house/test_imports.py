@@ -53,3 +53,16 @@ def test_every_module_stands_in_a_layer():
         if path.stem not in {"__init__", "apps", "migrations", *named.replace("(", " ").replace(")", " ").split()}
     ]
     assert loose == []
+
+
+def test_the_libraries_of_models_are_loaded_only_to_ask_one():
+    """They take seconds, which no other process of the desk pays: the loop of an agent is imported when one runs."""
+    loading = {
+        tree.named(path)
+        for path in tree.modules()
+        for node in ast.walk(tree.parsed(path))
+        if isinstance(node, ast.ImportFrom)
+        for name in (node.module or "", *(f"{node.module}.{each.name}" for each in node.names))
+        if name.split(".")[0] in ("pydantic_ai", "openai") or name in ("project.agent.provider", "project.agent.work")
+    }
+    assert loading == {"project/agent/provider.py", "project/agent/work.py"}

@@ -74,7 +74,7 @@ def test_several_calls_of_one_turn_are_asked_at_once_and_decided_in_any_order(sh
 
 
 class TestHowACallMayEnd:
-    """LL-05, AP-09: exactly one result a call, which says which end it was and why; nothing is done again."""
+    """LL-05: exactly one result a call, which says which end it was and why; nothing is done again."""
 
     @pytest.fixture
     def ended(self, shop, playing, ben) -> Callable[[Callable[[Action], Any]], dict[str, Any]]:
