@@ -6,11 +6,12 @@ from django import forms
 
 from approvals.models import Connection
 from project.lib.crypto import Unreadable
+from project.lib.language import words
 from triggers.forms.fields import MONO, DeskForm, ShortNameField
 
 TYPED = {**MONO, "autocomplete": "off"}
-KEPT = "Leave it empty to keep what is stored; it is never shown."
-SEALED = "Stored sealed; never shown again."
+KEPT = words("Leave it empty to keep what is stored; it is never shown.")
+SEALED = words("Stored sealed; never shown again.")
 COMMON = ("name", "slug", "practice", "version")
 
 

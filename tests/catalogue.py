@@ -23,7 +23,7 @@ ARGUMENT = re.compile(r"""\b_\("([^"]+)"\)""")  # of a tag or a filter
 SCRIPT = re.compile(r"""\bsay\('([^']+)'""")
 SHOWN = {"label", "help_text"}  # of a form's field: translated where it is drawn
 DRAWN = {  # every sentence among their arguments
-    *("Now", "Need", "Figure", "Trouble", "Question", "question"),
+    *("Now", "Need", "Figure", "Trouble", "Question", "question", "Found"),
     *("number", "address_field", "plain_field", "secret_field", "pick"),
 }
 TOLD = {"success", "info", "warning", "error"}  # of django.contrib.messages

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
-from project.lib.language import later
+from project.lib.language import later, phrase
 from triggers.forms.fields import LinesField
 from triggers.forms.named import TYPED, SourceForm
 from triggers.models import Source
@@ -122,7 +122,7 @@ class DoorForm(SourceForm):
 
     def __init__(self, data: Any = None, *, source: Source | None = None, kind: str = "") -> None:
         super().__init__(data, source=source, kind=kind)
-        self.fields["max_body"].help_text = f"Bytes. Empty: {', '.join(self.caps())}."
+        self.fields["max_body"].help_text = phrase("Bytes. Empty: {most}.", most=", ".join(self.caps()))
         if self.kind != "webhook":  # a chat is its own provider, CloudEvents know none
             said = catalogue()[self.kind].get("says", [])
             for name in {"provider", *SCHEME.values(), *self.details} - set(said):

@@ -7,11 +7,12 @@ from typing import Any
 from django import forms
 
 from project.lib import strict_json
+from project.lib.language import words
 from project.lib.problem import Problem
 
 MONO = {"class": "mono", "spellcheck": "false", "autocapitalize": "off"}  # of a field for code, names and addresses
 SLUG = r"^[a-z0-9][a-z0-9_-]*$"
-SLUG_HELP = "Short name in addresses: a-z, 0-9, - and _. It cannot be changed later."
+SLUG_HELP = words("Short name in addresses: a-z, 0-9, - and _. It cannot be changed later.")
 
 
 class ShortNameField(forms.RegexField):
@@ -20,8 +21,8 @@ class ShortNameField(forms.RegexField):
     widget = forms.TextInput(attrs=MONO)
 
     def __init__(self, **named: Any) -> None:
-        plain = {"label": "Short name", "max_length": 64, "help_text": SLUG_HELP}
-        said = {"invalid": "A short name is made of a-z, 0-9, - and _."}
+        plain = {"label": words("Short name"), "max_length": 64, "help_text": SLUG_HELP}
+        said = {"invalid": words("A short name is made of a-z, 0-9, - and _.")}
         super().__init__(SLUG, error_messages=said, **{**plain, **named})
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from project.lib.language import later
+from project.lib.language import later, words
 from triggers.forms.fields import MONO, DeskForm
 from triggers.limits import Limits
 
@@ -19,7 +19,7 @@ BUSY = (
     ("skip", later("Skip the event")),
     ("cancel_running", later("Cancel the older run and start this one")),
 )
-KEY_HELP = "A CEL expression, as event.data.customer. Empty: for the whole trigger."
+KEY_HELP = words("A CEL expression, as event.data.customer. Empty: for the whole trigger.")
 PARTS = {  # limit of the contract -> its field here -> the member it says
     "concurrency": {
         "at_once": "limit",
@@ -41,8 +41,8 @@ class KeyField(forms.CharField):
         super().__init__(label="Counted apart for each", required=False, max_length=500, help_text=KEY_HELP)
 
 
-def number(label: str, most: int, words: str = "") -> forms.IntegerField:
-    return forms.IntegerField(label=label, required=False, min_value=1, max_value=most, help_text=words)
+def number(label: str, most: int, help_text: str = "") -> forms.IntegerField:
+    return forms.IntegerField(label=label, required=False, min_value=1, max_value=most, help_text=help_text)
 
 
 class LimitsForm(DeskForm):

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from project.lib import clock
-from project.lib.language import phrase, spoken
+from project.lib.language import phrase, spoken, words
 from project.lib.problem import Problem
 from project.lib.states import IllegalMove
 from project.people.doors import needs, who
@@ -25,10 +25,10 @@ from triggers.views.holds import brief_of
 from triggers.views.lists import Filters, as_table, capped, list_page, listing
 
 WORDS = {  # verb -> what is done, to what, the letter before a number, the page of one, the list
-    "redrive": ("Run again", "dead letter", "D", "dead-letter", "dead-letters"),
-    "dismiss": ("Dismiss", "dead letter", "D", "dead-letter", "dead-letters"),
-    "cancel": ("Cancel", "run", "R", "run", "runs"),
-    "run_again": ("Run again", "event", "E", "event", "events"),
+    "redrive": (words("Run again"), words("dead letter"), "D", "dead-letter", "dead-letters"),
+    "dismiss": (words("Dismiss"), words("dead letter"), "D", "dead-letter", "dead-letters"),
+    "cancel": (words("Cancel"), words("run"), "R", "run", "runs"),
+    "run_again": (words("Run again"), words("event"), "E", "event", "events"),
 }
 FIELDS = ("verb", "upto", *bulk.BOUNDS, "reason", "triggers")
 PLAIN = re.compile(r"-?[0-9]{1,9}")
@@ -51,7 +51,7 @@ class Wish:
 
 
 def filter_words(texts: dict[str, list[str]]) -> str:
-    return ", ".join(f"{name} {' or '.join(values)}" for name, values in texts.items()) or "all of them"
+    return ", ".join(f"{name} {' or '.join(values)}" for name, values in texts.items()) or phrase("all of them")
 
 
 def wish_of(query: QueryDict) -> Wish:
@@ -197,9 +197,10 @@ def job(request: HttpRequest, pk: int) -> HttpResponseBase:
 def words_of(job: Bulk) -> dict[str, str]:
     """What a job does, to what, and where the pages of its rows are."""
     deed, noun, letter, page, back = WORDS[job.verb]
-    title = f"{deed}: {job.total:,} {noun}{'s' if job.total != 1 else ''}"
-    words = {"title": title, "filter_words": filter_words(job.filter), "noun": noun, "letter": letter, "page": page}
-    return words | {"back": reverse(back)}
+    told = {"deed": spoken(deed), "count_words": f"{job.total:,}", "noun": spoken(noun)}
+    title = phrase("{deed}: {count_words} {noun}{s}", s="s" if job.total != 1 else "", **told)
+    said = {"title": title, "filter_words": filter_words(job.filter), "noun": noun, "letter": letter, "page": page}
+    return said | {"back": reverse(back)}
 
 
 def shown(job: Bulk) -> dict[str, Any]:
@@ -221,7 +222,11 @@ def shown(job: Bulk) -> dict[str, Any]:
 
 def under_way_words(queued: int, under_way: int) -> str:
     """Of runs that have not ended, how many wait for a worker and how many have begun: `12 queued, 3 at work`."""
-    return ", ".join(f"{n} {word}" for n, word in ((queued, "queued"), (under_way - queued, "at work")) if n)
+    return ", ".join(
+        phrase(told, n=n)
+        for n, told in ((queued, words("{n} queued")), (under_way - queued, words("{n} at work")))
+        if n
+    )
 
 
 def held_words(job: Bulk) -> str:

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from project.lib import clock
+from project.lib.language import phrase
 from project.people.roles import can
 from triggers import schemas
 from triggers.models import DeadLetter, Run
@@ -107,17 +108,17 @@ def still(last: datetime, newest: Any, now: datetime) -> dict[str, Any]:
     """Is it still happening? `{tone, icon, words, at, more, hour, day}`; `newest` is annotated as by `told`."""
     facts = {"hour": newest.hour, "day": newest.day, "more": "", "at": last}
     if newest.handler and newest.worked_at and newest.worked_at > last:
-        more = f"{newest.day} in the last 24 hours, none since" if newest.day else ""
-        words = "Probably mended: last success"
+        more = phrase("{n} in the last 24 hours, none since", n=newest.day) if newest.day else ""
+        words = phrase("Probably mended: last success")
         return facts | {"tone": "ok", "icon": "circle-check", "words": words, "at": newest.worked_at, "more": more}
     if now - last < RECENT:
-        more = f"{newest.day} in the last 24 hours" if newest.day > newest.hour else ""
-        words = f"Yes, {newest.hour} in the last hour"
+        more = phrase("{n} in the last 24 hours", n=newest.day) if newest.day > newest.hour else ""
+        words = phrase("Yes, {n} in the last hour", n=newest.hour)
         return facts | {"tone": "fail", "icon": "triangle-alert", "words": words, "at": None, "more": more}
     if now - last < LATELY:
-        words = f"Perhaps: {newest.day} in the last 24 hours, the last"
+        words = phrase("Perhaps: {n} in the last 24 hours, the last", n=newest.day)
         return facts | {"tone": "retry", "icon": "clock", "words": words}
-    return facts | {"tone": "skip", "icon": "clock", "words": "Not seen since"}
+    return facts | {"tone": "skip", "icon": "clock", "words": phrase("Not seen since")}
 
 
 @require_safe

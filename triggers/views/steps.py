@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from project.lib.language import phrase, spoken
 from triggers.drift import named
 from triggers.models import Run, Step, Wait
 from triggers.models.run import Status
-from triggers.views.story import PERSON, Facts
+from triggers.views.story import PERSON, Facts, capital
 from triggers.views.timeline import Bar, Row
 
 SMALL = ("log", "now", "random", "uuid", "patch")  # remembered, but nothing to look at on a timeline
@@ -44,7 +45,7 @@ def queue_row(facts: Facts) -> Row:
     end = run.started_at or run.finished_at or facts.now
     waits = end - run.queued_at
     status = "done" if run.started_at else ("cancelled" if run.has_ended else "queued")
-    bar = Bar("queue", run.queued_at, max(end, run.queued_at), "In the queue")
+    bar = Bar("queue", run.queued_at, max(end, run.queued_at), phrase("In the queue"))
     return Row(queue_words(facts), status, [bar], kind="queue", took=waits)
 
 
@@ -52,10 +53,10 @@ def queue_words(facts: Facts) -> str:
     """What it waits for before its first try, as the box on top says it; or did, where its row tells."""
     run = facts.run
     if run.started_at is None and facts.paused is not None:
-        return "Paused"
+        return phrase("Paused")
     if run.started_at is None and facts.hold is not None and facts.hold.brief:
-        return facts.hold.brief[0].upper() + facts.hold.brief[1:]
-    return "Wait for a worker"
+        return capital(spoken(facts.hold.brief))
+    return phrase("Wait for a worker")
 
 
 def step_row(step: Step, waits: Sequence[Wait], facts: Facts) -> Row:
@@ -97,8 +98,8 @@ def note_of(step: Step, waits: Sequence[Wait], facts: Facts) -> str:
     if step.status == "failed":
         return str((step.error or {}).get("type", "failed"))
     if step.status == "started":
-        return "a person decides" if status_of(step, waits, facts) == "awaiting" else ""
-    return f"worked at try {step.attempt}" if step.attempt > 1 else ""
+        return phrase("a person decides") if status_of(step, waits, facts) == "awaiting" else ""
+    return phrase("worked at try {n}", n=step.attempt) if step.attempt > 1 else ""
 
 
 def wait_row(name: str, waits: Sequence[Wait], facts: Facts) -> Row:
@@ -109,15 +110,15 @@ def wait_row(name: str, waits: Sequence[Wait], facts: Facts) -> Row:
     bars = [wait_bar(wait, facts) for wait in waits]
     note = ""
     if pending and facts.waits_for_person:
-        status, note = "awaiting", "a person decides"
+        status, note = "awaiting", phrase("a person decides")
     took = max(bar.end for bar in bars) - min(bar.start for bar in bars)
     return Row(name, status, bars, kind="wait", note=note, action_id=action_of(name, facts), took=took)
 
 
 def wait_words(wait: Wait) -> str:
     if wait.type.startswith(PERSON):
-        return "Waited for a person" if wait.ended_at else "Waits for a person"
-    return f"Waits for {wait.type}" if wait.type else "Sleeps"
+        return phrase("Waited for a person") if wait.ended_at else phrase("Waits for a person")
+    return phrase("Waits for {type}", type=wait.type) if wait.type else phrase("Sleeps")
 
 
 def ending_row(facts: Facts, last: datetime, busy: bool) -> Row | None:
@@ -126,20 +127,22 @@ def ending_row(facts: Facts, last: datetime, busy: bool) -> Row | None:
     if run.status == Status.RUNNING and not busy:
         start = max(last, run.started_at or last)
         return Row(
-            "At work",
+            phrase("At work"),
             "running",
-            [Bar("run", min(start, facts.now), facts.now, "A worker is on it")],
+            [Bar("run", min(start, facts.now), facts.now, phrase("A worker is on it"))],
             took=facts.now - start,
         )
     if run.status == Status.RETRYING:
-        bar = Bar("retry", last, max(run.due_at, last), "Pause before the next try")
-        return Row(f"Try {run.attempt}", "retrying", [bar], note="starts by itself", is_problem=True)
+        bar = Bar("retry", last, max(run.due_at, last), phrase("Pause before the next try"))
+        return Row(
+            phrase("Try {n}", n=run.attempt), "retrying", [bar], note=phrase("starts by itself"), is_problem=True
+        )
     if run.status == Status.DEAD and run.finished_at:
         step = facts.letter.step if facts.letter else ""
         start = max(last, min(run.finished_at - NOTICEABLE, run.finished_at))
-        bar = Bar("fail", min(start, run.finished_at), max(run.finished_at, last), "Failed")
+        bar = Bar("fail", min(start, run.finished_at), max(run.finished_at, last), phrase("Failed"))
         note = str((run.error or {}).get("type", ""))
-        return Row(step or "Failed", "failed", [bar], note=note, took=None, is_problem=True)
+        return Row(step or phrase("Failed"), "failed", [bar], note=note, took=None, is_problem=True)
     return None
 
 
@@ -148,8 +151,8 @@ def orphans_of(run: Run) -> list[tuple[str, list[str]]]:
     names: list[str] = (run.error or {}).get("orphans", [])
     begun = set(run.steps.filter(name__in=names, status="started").values_list("name", flat=True)) if names else set()
     told = [
-        ("Done", [name for name in names if name not in begun]),
-        ("Begun, not ended,", [name for name in names if name in begun]),
+        (phrase("Done"), [name for name in names if name not in begun]),
+        (phrase("Begun, not ended,"), [name for name in names if name in begun]),
     ]
     return [(words, some) for words, some in told if some]
 

@@ -6,10 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from project.lib.language import phrase, words
+
 LONG = 0.34  # of the width, for all long waits together
 LONG_FROM = 1.0  # seconds; a shorter pause is not worth a word
 HAIR = 0.04  # of the work, for a moment between two steps
 LETTER = 0.02  # of the width, that a letter of the axis takes where it is narrowest: 320 px beside the details
+WIDE = "\u2e80"  # the first of the letters that are as wide as two
+SPANS = (  # seconds of the big and the small unit, both of them, and the big one alone
+    (86400, 3600, words("{n} d {rest} h"), words("{n} d")),
+    (3600, 60, words("{n} h {rest} min"), words("{n} h")),
+    (60, 1, words("{n} min {rest} s"), words("{n} min")),
+)
 GAP = 0.012
 NOTE = 24.0  # percent: room for a word beside a bar
 LEAST = 0.5  # percent: nothing that happened is invisible
@@ -213,8 +221,8 @@ def is_long(piece: Piece) -> bool:
 
 def wait_mark(piece: Piece, taken: list[tuple[float, float]]) -> Mark | None:
     """The words of a shortened wait, from its start, or up to the right end of the axis where they would not fit."""
-    text = f"{span(seconds(piece.start, piece.end))}, shortened"
-    width = len(text) * LETTER
+    text = phrase("{time}, shortened", time=span(seconds(piece.start, piece.end)))
+    width = letters(text) * LETTER
     if piece.offset + width <= 1:
         return Mark(f"{piece.offset * 100:.2f}%", text, line=True) if free(piece.offset, text, taken) else None
     return Mark("100%", text, "end") if free(1 - width, text, taken) else None
@@ -222,7 +230,7 @@ def wait_mark(piece: Piece, taken: list[tuple[float, float]]) -> Mark | None:
 
 def free(x: float, text: str, taken: list[tuple[float, float]]) -> str:
     """`text` when it fits at `x` beside what is written already (and then it is), else nothing."""
-    end = x + len(text) * LETTER
+    end = x + letters(text) * LETTER
     if end > 1.01 or any(x < right + GAP and end + GAP > left for left, right in taken):
         return ""
     taken.append((x, end))
@@ -243,15 +251,16 @@ def nice(length: float) -> float:
 
 def span(length: float) -> str:
     """`0.4 s`, `12 s`, `7 min 32 s`, `3 h 5 min`, `2 d 4 h`."""
-    if not length:
-        return "0 s"
-    if length < 1:
-        return f"{length * 1000:.0f} ms"
+    if length and length < 1:
+        return phrase("{ms} ms", ms=f"{length * 1000:.0f}")
     if length < 60:
-        return f"{length:.1f}".removesuffix(".0") + " s"
+        return phrase("{s} s", s=f"{length:.1f}".removesuffix(".0"))
     whole = int(length)
-    for big, small, words in ((86400, 3600, ("d", "h")), (3600, 60, ("h", "min")), (60, 1, ("min", "s"))):
-        if whole >= big:
-            rest = whole % big // small
-            return f"{whole // big} {words[0]}" + (f" {rest} {words[1]}" if rest else "")
-    return f"{whole} s"
+    big, small, both, one = next(each for each in SPANS if whole >= each[0])
+    rest = whole % big // small
+    return phrase(both, n=whole // big, rest=rest) if rest else phrase(one, n=whole // big)
+
+
+def letters(text: str) -> int:
+    """How wide it is, in Latin letters; a Chinese one takes the room of two."""
+    return sum(2 if letter >= WIDE else 1 for letter in text)
