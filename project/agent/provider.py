@@ -39,7 +39,6 @@ from project.agent.turns import LEFT_OUT, Turn, check_pairs, name_calls
 from project.lib.redaction import without_secrets
 from triggers.errors import Permanent
 
-PATIENCE = 120.0  # seconds one request may take
 USUAL_PAUSE = 5.0  # seconds before the same request once more, where the far side says nothing
 LONGEST_PAUSE = 3600.0
 TELLS = 500  # characters of what a far side said
@@ -87,19 +86,22 @@ def with_our_key(provider: str) -> Provider[Any]:
     return made
 
 
-def request(plan: dict[str, Any], turns: list[Turn], *, answer_tokens: int, is_cut: bool = False) -> dict[str, Any]:
-    """What the model answers: `{model, request, response, tokens_in, tokens_out, cost, took}`.
+def request(
+    plan: dict[str, Any], turns: list[Turn], *, answer_tokens: int, patience: float, is_cut: bool = False
+) -> dict[str, Any]:
+    """What the model answers in `patience` seconds: `{model, request, response, tokens_in, tokens_out, cost, took}`.
 
     `{overflow}` where this was too much for it. Raises ModelBusy, ModelRefused."""
     check_pairs(turns)
     messages = messages_of(plan, turns, is_cut=is_cut)
     parameters = ModelRequestParameters(function_tools=[definition(one) for one in plan["tools"]])
+    how = ModelSettings(timeout=patience, max_tokens=answer_tokens, max_retries=0)
     asked = {"messages": ModelMessagesTypeAdapter.dump_python(messages, mode="json"), "tools": plan["tools"]}
     for message in asked["messages"]:
         message.pop("timestamp", None)
     began = time.monotonic()
     try:
-        response = asyncio.run(ask(plan["model"], messages, parameters, answer_tokens))
+        response = asyncio.run(ask(plan["model"], messages, parameters, how))
     except ModelContextWindowExceededError as error:
         return {"overflow": said_by(error)}
     except UserError as error:
@@ -121,10 +123,9 @@ def is_refusal(error: ModelAPIError) -> bool:
 
 
 async def ask(
-    name: str, messages: list[ModelMessage], parameters: ModelRequestParameters, tokens: int
+    name: str, messages: list[ModelMessage], parameters: ModelRequestParameters, how: ModelSettings
 ) -> ModelResponse:
     """One request and no hidden second one: whether to ask again is decided, and remembered, outside."""
-    how = ModelSettings(timeout=PATIENCE, max_tokens=tokens, max_retries=0)
     async with model_named(name) as model:
         return await model_request(model, messages, model_settings=how, model_request_parameters=parameters)
 

@@ -117,7 +117,7 @@ def propose(kind: str, connection: str | None, run: Durable, arguments: dict[str
     try:
         result, number = told(settled(run, kind, wish))
     except tuple(ENDS) as error:
-        return {"done": False, "why": f"{ENDS[type(error)]}: {error}"}
+        return not_done(error)
     action = Action.objects.get(pk=number)
     said: Said = {"done": True, "action": f"A-{number}", "result": result}
     return said | ({"a_person_changed_it_to": action.arguments} if action.revision > 1 else {})
@@ -171,7 +171,12 @@ def of_function(name: str, function: Function, doc: Function | None = None) -> T
 def answered(call: Callable[[], Any]) -> Said:
     try:
         return {"done": True, "result": TypeAdapter(Any).dump_python(call(), mode="json")}
-    except ToolFailed as error:
+    except tuple(ENDS) as error:
+        return not_done(error)
+    except (ToolFailed, reads.CannotRead) as error:
         return {"done": False, "why": f"failed: {error}"}
-    except reads.CannotRead as error:
-        return {"done": False, "why": f"failed: {error}"}
+
+
+def not_done(error: Exception) -> Said:
+    """What the model is told of an action that came to no effect: which end it was, and why."""
+    return {"done": False, "why": f"{ENDS[type(error)]}: {error}"}

@@ -1,5 +1,6 @@
 """An agent's run: ask the model, do what it asks for as far as it may, and tell it what became of that."""
 
+import time
 from functools import partial
 from typing import Any
 
@@ -8,8 +9,9 @@ from project.agent.budget import Used
 from project.agent.plan import PLAN
 from project.agent.turns import Call, Faults, Turn, calls_in, newest, size, text_in
 from triggers.durable import Durable
-from triggers.errors import Permanent
+from triggers.errors import GivenBack, Permanent
 
+PATIENCE = 120.0  # seconds one request may take, and half of what a try of the run may
 TRIES = 5  # of one request while the model is busy
 SHORTER = 3  # times a conversation that is too long is halved
 EMPTY = "You answered nothing. Call a tool, or say what you found."
@@ -44,6 +46,7 @@ class Talk:
         self.turns: list[Turn] = []
         self.room: int = agreed["limits"]["context_tokens"]
         self.number = 0
+        self.began = time.monotonic()
 
     def to_its_end(self) -> dict[str, Any]:
         while True:
@@ -125,7 +128,8 @@ class Talk:
     def ask(self, step: str, kept: list[Turn], tokens: int) -> dict[str, Any]:
         """The request itself: only a step that is not remembered comes here."""
         self.used.check(self.run.row)
-        answer = provider.request(self.plan, kept, answer_tokens=tokens, is_cut=len(kept) < len(self.turns))
+        is_cut = len(kept) < len(self.turns)
+        answer = provider.request(self.plan, kept, answer_tokens=tokens, patience=self.patience(), is_cut=is_cut)
         if "overflow" in answer:
             return answer
         limits = self.plan["limits"]
@@ -133,3 +137,12 @@ class Talk:
         budget.note(self.run.row, step, answer["model"], answer)
         budget.check_priced(limits, answer["cost"])
         return answer
+
+    def patience(self) -> float:
+        """Seconds for the next request. Raises GivenBack when this worker's time would end in the middle of it: whoever
+        takes the run up next has the whole time again, and an answer that was paid for is not lost."""
+        whole = self.run.row.flow.timeout
+        one = min(PATIENCE, whole / 2)
+        if time.monotonic() - self.began > whole - one:
+            raise GivenBack
+        return one

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from approvals import clearing, decide
+from approvals.act import act
 from approvals.errors import OutcomeUnknown, Refused
 from approvals.kinds import KINDS
 from approvals.models import Action
@@ -315,6 +316,25 @@ class TestTools:
         assert (tea, gold["why"]) == ({"done": True, "result": {"left": 1}}, "failed: no such item")
         assert wrong["done"] is False
         assert model.asked[0]["tools"][0]["function"]["description"] == "How many are left."
+
+
+def test_a_tool_of_ones_own_acts_by_the_same_door(shop, playing, ben):
+    @tools.tool()
+    def reorder(run: Any, item: str) -> dict[str, Any]:
+        """Order it again."""
+        return act(run, "order", kind="shop.order", item=item)
+
+    try:
+        model = playing(calls(("reorder", {"item": "tea"}), ("reorder", {"item": "milk"})), says("ok"))
+        start(tools=["reorder"])
+        tea, milk = actions()
+        say(tea, ben)
+        say(milk, ben, "reject")
+        settle()
+    finally:
+        tools.OWN.pop("reorder")
+    first, second = model.results().values()
+    assert (first["done"], second["why"].partition(":")[0], len(shop.sent)) == (True, "rejected", 1)
 
 
 @walks(examples=4, steps=1)

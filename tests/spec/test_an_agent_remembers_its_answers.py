@@ -3,17 +3,22 @@
 from collections.abc import Iterator
 
 import pytest
+from django.utils.module_loading import import_string
 
 from approvals.models import Action
 from approvals.tiers import Tier
 from project.agent.models import Spending
 from project.lib import failpoints
+from tests import builders
 from tests.agent_runs import Playing, stage, start, trigger_of
 from tests.handlers import work
 from tests.nodding import Shop, changed_kind, now_of, say, serving, settle
 from tests.scripted_model import calls, fails, hangs_up, says
 from triggers import redrive
+from triggers.durable import Durable
+from triggers.errors import GivenBack
 from triggers.execute import reclaim
+from triggers.journal import Journal
 from triggers.models import DeadLetter, Run, Step
 
 pytestmark = pytest.mark.django_db
@@ -96,6 +101,18 @@ def lose() -> None:
     if lost is not None:
         reclaim(lost.pk, lost.fence, reason="worker_lost")
     Run.objects.filter(status="queued").update(due_at="2020-01-01T00:00Z")
+
+
+def test_a_worker_without_time_for_a_whole_request_gives_the_run_back(shop, playing):
+    """Its time would end in the middle, and the answer would be paid for again."""
+    model = playing(says("done"))
+    run = builders.run("agent", trigger=trigger_of())
+    talk = import_string("project.agent.work.Talk")(Durable(run, Journal(run)), {"limits": {"context_tokens": 1000}})
+    assert talk.patience() == 120
+    talk.began -= run.flow.timeout - 60
+    with pytest.raises(GivenBack):
+        talk.patience()
+    assert model.asked == []
 
 
 class TestTheModelIsBusy:
