@@ -17,6 +17,7 @@ from triggers.machines import MACHINES, MOVED, Judged, Machine, Verdict
 from triggers.models import Agent, AgentEvent, AgentSnapshot, Event, Run
 
 PIECE = 50  # events of one agent a transaction
+WAITING = 5000  # agents with something to come that one round looks at
 SNAPSHOT = 100  # moves between two snapshots
 SUPPRESSED = "suppressed"
 
@@ -31,8 +32,9 @@ def move_agents(slugs: Iterable[str]) -> int:
 
 def move_due(limit: int) -> int:
     """The same for every agent for which something waits and whose machine is loaded here."""
-    waiting = AgentEvent.objects.to_come().filter(agent__machine__in=sorted(MACHINES))
-    return each(catch_up, list(waiting.order_by("agent").values_list("agent", flat=True).distinct()[:limit]))
+    waiting = AgentEvent.objects.to_come().order_by("agent").values_list("agent", flat=True).distinct()[:WAITING]
+    able = Agent.objects.filter(pk__in=list(waiting), machine__in=sorted(MACHINES)).order_by("pk")
+    return each(catch_up, list(able.values_list("pk", flat=True)[:limit]))
 
 
 def catch_up(agent_id: int) -> int:
