@@ -5,6 +5,7 @@ from typing import Any
 
 from approvals.errors import NotValid
 from approvals.windows import DAYS
+from project.lib.language import phrase, words
 from project.lib.text import span
 
 WINDOW = re.compile(r"(?:(?P<days>[a-z, -]+?) +)?(?P<since>\d\d:\d\d) ?- ?(?P<until>\d\d:\d\d)")
@@ -13,30 +14,29 @@ WINDOW = re.compile(r"(?:(?P<days>[a-z, -]+?) +)?(?P<since>\d\d:\d\d) ?- ?(?P<un
 def wants(rule: Any) -> str:
     """`rule` is anything with the members of a rule."""
     if rule.effect == "deny":
-        return "denies it"
+        return phrase("denies it")
     said = [lets(rule)] if rule.effect == "allow" else asks(rule)
     if rule.windows:
-        said.append(f"only {', '.join(map(window_words, rule.windows))} ({rule.zone})")
+        said.append(phrase("only {hours} ({zone})", hours=", ".join(map(window_words, rule.windows)), zone=rule.zone))
     return ", ".join(said)
 
 
 def lets(rule: Any) -> str:
-    return (
-        f"does it after {span(rule.hold)} in which it can be undone"
-        if rule.hold
-        else "does it at once, and tells people"
-    )
+    if rule.hold:
+        return phrase("does it after {time} in which it can be undone", time=span(rule.hold))
+    return phrase("does it at once, and tells people")
 
 
 def asks(rule: Any) -> list[str]:
     many = rule.quorum or 1
-    people = " or ".join(rule.reviewers) or ("people" if many > 1 else "a person")
-    said = [f"asks {many} of {people}" if rule.reviewers else f"asks {many} people" if many > 1 else "asks a person"]
-    said += ["high risk"] if rule.tier == "high" else []
-    said += ["four eyes"] if rule.four_eyes else []
-    said += [f"the next after {span(rule.escalate_after)}"] if rule.escalate_after else []
-    said += [f"ended by {rule.rejections} noes"] if rule.rejections > 1 else []
-    return [*said, *([f"within {span(rule.expires)}"] if rule.expires else [])]
+    told = words("asks {n} people") if many > 1 else words("asks a person")
+    told = words("asks {n} of {people}") if rule.reviewers else told
+    said = [phrase(told, n=many, people=" or ".join(rule.reviewers))]
+    said += [phrase("high risk")] if rule.tier == "high" else []
+    said += [phrase("four eyes")] if rule.four_eyes else []
+    said += [phrase("the next after {time}", time=span(rule.escalate_after))] if rule.escalate_after else []
+    said += [phrase("ended by {n} noes", n=rule.rejections)] if rule.rejections > 1 else []
+    return [*said, *([phrase("within {time}", time=span(rule.expires))] if rule.expires else [])]
 
 
 def window_words(window: dict[str, Any]) -> str:
@@ -54,8 +54,8 @@ def read_window(text: str) -> dict[str, Any]:
     found = WINDOW.fullmatch(text.strip().lower())
     if found is None:
         raise NotValid(f"“{text}” is no window; write mon-fri 09:00-17:00.", field="windows")
-    words = re.split(r"[ ,]+", (found["days"] or "").strip())
-    days = [day for word in words if word for day in days_of(word)]
+    named = re.split(r"[ ,]+", (found["days"] or "").strip())
+    days = [day for word in named if word for day in days_of(word)]
     return {"days": days, "from": found["since"], "to": found["until"]}
 
 

@@ -27,15 +27,8 @@ DRAWN = {  # every sentence among their arguments
     *("number", "address_field", "plain_field", "secret_field", "pick"),
 }
 TOLD = {"success", "info", "warning", "error"}  # of django.contrib.messages
-READ = {
-    "words": 0,
-    "phrase": 0,
-    "spoken": 0,
-    "later": 0,
-    "Look": 2,
-    "ValidationError": 0,
-    "add_error": 1,
-}  # which argument people read
+CALLS = {"words", "phrase", "spoken", "later"}  # of project.lib.language
+READ = {**dict.fromkeys(CALLS, 0), "Look": 2, "ValidationError": 0, "add_error": 1}  # which argument is read
 
 
 def words() -> dict[str, str]:

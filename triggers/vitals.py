@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Count
 
+from project.lib.language import phrase
 from project.lib.text import span
 from triggers.models import Event, Refusal, Rhythm, Source
 
@@ -49,8 +50,10 @@ class Vitals:
         if self.skew is None:
             return ""
         if self.skew < -AHEAD:
-            return f"{span(-self.skew)} ahead of ours"
-        return f"{span(self.skew)} behind ours, or it delivers late" if self.skew > BEHIND else "goes right"
+            return phrase("{time} ahead of ours", time=span(-self.skew))
+        if self.skew > BEHIND:
+            return phrase("{time} behind ours, or it delivers late", time=span(self.skew))
+        return phrase("goes right")
 
     @property
     def silent_at(self) -> datetime | None:

@@ -6,8 +6,6 @@ from django.utils import translation
 from django.utils.translation.trans_real import parse_accept_lang_header
 
 ENGLISH = "en"
-
-
 later = translation.gettext_lazy  # for choices of a form: said when they are drawn
 
 

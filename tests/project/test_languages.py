@@ -14,7 +14,7 @@ from project.lib.language import phrase, spoken
 from project.lib.text import span
 from project.templatetags import desk
 from tests import builders
-from triggers.models import Audit
+from triggers.models import Audit, Rhythm
 
 CODE = re.compile(r"<(pre|code|svg|script|kbd)\b.*?</\1>|<dl id=.words.*?</dl>|<[^>]*>", re.DOTALL)
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,} [a-z]{2,}")
@@ -139,6 +139,9 @@ def test_what_is_kept_and_what_machines_read_is_english(ben, sign_in):
     told = {"verdict": "reject", "digest": "another", "revision": action.revision, "reason": "no"}
     answer = browser.post(f"/api/v1/actions/{action.pk}/decisions", json.dumps(told), "application/json", **CHINESE)
     assert answer.json()["detail"].isascii()
+    Rhythm.objects.create(source=builders.source(), every=240.0, usually=240.0)
+    told_by_api = browser.get("/api/v1/sources/github", **CHINESE).json()
+    assert "about every 4 min" in json.dumps(told_by_api)
     browser.post(f"/actions/{action.pk}/decisions", told | {"digest": action.digest})
     kept = [*Decision.objects.values_list("verdict", "reason"), *Audit.objects.values_list("verb", "detail")]
     assert kept

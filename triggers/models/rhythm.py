@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from django.db import models
 from django.db.models import Q
 
+from project.lib.language import phrase
 from project.lib.text import span
 from triggers.models.source import Source
 
@@ -46,8 +47,10 @@ class Rhythm(models.Model):
         """`about every 4 min`, and the pauses it usually makes when they are much longer."""
         if self.every is None or self.usually is None:
             return ""
-        usual = f"about every {span(max(self.usually, 1))}"
-        return usual if self.every < 2 * self.usually else f"{usual}, with pauses up to {span(self.every)}"
+        usual = phrase("about every {time}", time=span(max(self.usually, 1)))
+        if self.every < 2 * self.usually:
+            return usual
+        return phrase("{usual}, with pauses up to {time}", usual=usual, time=span(self.every))
 
     def expects(self, expect_every: int | None) -> float | None:
         """Seconds after which it should have rung: what its admin said, else what was learnt."""
