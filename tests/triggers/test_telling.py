@@ -7,9 +7,9 @@ import pytest
 
 from tests import builders
 from tests.deliveries import github, send
-from triggers import telling
+from triggers import agents, telling
 from triggers.door import Door
-from triggers.models import Event
+from triggers.models import AgentEvent, Event, Run
 from triggers.telling import Teller, Told
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,3 +58,20 @@ def test_beyond_its_number_the_rest_is_left_to_tick(
     take_in(b'{"n": 1}', b'{"n": 2}', b'{"n": 3}')
     first, second, _ = Event.objects.order_by("pk").values_list("pk", flat=True)
     assert [[told.seq for told in fresh] for fresh in gathered] == [[first, second]]
+
+
+def test_an_agent_that_a_delivery_names_has_moved_when_all_is_told() -> None:
+    builders.source("api", kind="cloudevents", provider="", types=["**"])
+    agents.make("coder", "code-agent", by=None)
+    event = {"specversion": "1.0", "id": "1", "source": "/tasks", "type": "task.assigned", "correlationid": "coder"}
+    headers = {"Content-Type": "application/cloudevents+json", "Authorization": f"Bearer {builders.SECRET}"}
+
+    async def deliver() -> None:
+        door = Door()
+        for _ in range(2):
+            await send(door, "api", body=json.dumps({**event, "data": {"title": "Tea"}}).encode(), headers=headers)
+        await door.close()
+
+    asyncio.run(deliver())
+    assert AgentEvent.objects.values_list("outcome", "start", "end").get() == ("moved", "idle", "planning")
+    assert Run.objects.get().handler == "plan-task"
