@@ -5,6 +5,7 @@ The processes of one `make test` share it in TEST_PREPARED; whoever needs a part
 
 import atexit
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 import psycopg
 
 ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / ".pytest_cache" / "migrated"
 PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 DATABASE = "nightdesk.sqlite3"
 TEMPLATE = "prepared"  # on a PostgreSQL
@@ -24,6 +26,7 @@ TEMPLATE = "prepared"  # on a PostgreSQL
 if "TEST_PREPARED" not in os.environ:
     os.environ["TEST_PREPARED"] = tempfile.mkdtemp(prefix="nightdesk-prepared-", dir="/tmp")
     atexit.register(shutil.rmtree, os.environ["TEST_PREPARED"], ignore_errors=True)
+SHARED = Path(os.environ["TEST_PREPARED"])
 
 
 def passed_on() -> dict[str, str]:
@@ -31,9 +34,9 @@ def passed_on() -> dict[str, str]:
     return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
 
-def once(name: str, make: Callable[[Path], None]) -> Path:
-    """The folder `name`, which `make` filled, in this process or in another one."""
-    place = Path(os.environ["TEST_PREPARED"])
+def once(name: str, make: Callable[[Path], None], place: Path) -> Path:
+    """The folder `name` in `place`, which `make` filled, in this process or in another one."""
+    place.mkdir(parents=True, exist_ok=True)
     with open(place / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / name).exists():
@@ -58,12 +61,19 @@ def collect(folder: Path) -> None:
 
 def sqlite(to: Path) -> None:
     """An empty, migrated database, as the file `to`."""
-    shutil.copy(once("sqlite", migrate) / DATABASE, to)
+    shutil.copy(migrated() / DATABASE, to)
+
+
+def migrated() -> Path:
+    """The folder of that database, kept from one run of tests to the next until what makes it changes."""
+    made_by = [ROOT / "requirements.txt", ROOT / "project" / "settings.py", *ROOT.glob("[apt]*/**/migrations/*.py")]
+    known = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(made_by)))
+    return once(known.hexdigest()[:16], migrate, KEPT)
 
 
 def static(to: Path) -> None:
     """The collected static files, as the folder `to`."""
-    shutil.copytree(once("files", collect) / "static", to, copy_function=os.link)
+    shutil.copytree(once("files", collect, SHARED) / "static", to, copy_function=os.link)
 
 
 def postgres(server: str, name: str = "") -> str:
@@ -86,5 +96,5 @@ def on(server: str, name: str) -> str:
 
 
 if __name__ == "__main__":  # while others look at the code
-    once("sqlite", migrate)
-    once("files", collect)
+    migrated()
+    once("files", collect, SHARED)
