@@ -87,3 +87,9 @@ def test_no_page_says_bare_english():
     }
     assert {name: left for name, left in bare.items() if name not in NOT_YET} == {}
     assert NOT_YET - set(bare) == set(), "translated: off the list"
+
+
+def test_the_page_brings_the_words_of_its_scripts():
+    listed = re.findall(r"<dt>(.*?)</dt>", (tree.ROOT / "templates/partials/words.html").read_text())
+    said = {text for path in tree.scripts() for text in catalogue.SCRIPT.findall(path.read_text())}
+    assert set(listed) == said
