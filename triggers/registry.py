@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -73,7 +73,7 @@ sent_by: list[Callable[["Run"], list[dict[str, Any]]]] = []  # effects of a run:
 undoing_of: list[Callable[["Run"], dict[str, Any] | None]] = []  # what a run's page shows of it; None: nothing
 knows_kind: list[Callable[[str], bool]] = []  # whether there is a kind of action of this name
 used_by: list[Callable[["Run"], dict[str, Any] | None]] = []  # what asking models took; None: none was asked
-costs_of: list[Callable[[Iterable[str]], dict[str, dict[str, Any]]]] = []  # by handler, of today and of an event
+costs_of: list[Callable[[Collection[str]], dict[str, dict[str, Any]]]] = []  # by handler, of today and of an event
 lacking: list[Callable[[str], str]] = []  # what must be set before a handler can work; empty: nothing
 # who can go on with a letter, which a person runs again, in his own way
 taken_up: list[Callable[["DeadLetter", Sequence[str], "User | None"], "Run | None"]] = []

@@ -1,6 +1,6 @@
 """What pages say of agents: what a run used, what a handler costs, and what is missing."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -20,6 +20,8 @@ LOOK_BACK = timedelta(days=30)  # over which the cost of an event is told
 
 def used_by(run: Run) -> dict[str, Any] | None:
     """Turns, calls, tokens and dollars of one run; None when no model was asked."""
+    if run.handler != HANDLER:
+        return None
     total = Spending.objects.filter(run=run).total()
     if not total.answers:
         return None
@@ -27,12 +29,14 @@ def used_by(run: Run) -> dict[str, Any] | None:
     return {"total": total, "calls": len({name.partition("/")[0] for name in steps}), "plan": PLAN}
 
 
-def costs_of(handlers: Iterable[str]) -> dict[str, dict[str, Any]]:
+def costs_of(handlers: Collection[str]) -> dict[str, dict[str, Any]]:
     """By handler: tokens and dollars of today (UTC), and dollars of an event over the last month."""
+    if HANDLER not in handlers:
+        return {}
     now = clock.now()
     today = Q(at__gte=midnight(now))
     rows = (
-        Spending.objects.filter(at__gte=now - LOOK_BACK, run__handler__in=list(handlers))
+        Spending.objects.filter(at__gte=now - LOOK_BACK, run__handler=HANDLER)
         .order_by()
         .values("run__handler")
         .annotate(

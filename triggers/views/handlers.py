@@ -1,7 +1,7 @@
 """Handlers: the code that is loaded, what each does and wakes for, and the files that could not be loaded."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def lines() -> list[Line]:
     return [found[name] for name in sorted(found)]
 
 
-def costs_of(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def costs_of(names: Collection[str]) -> dict[str, dict[str, Any]]:
     return {name: cost for ask in registry.costs_of for name, cost in ask(names).items()}
 
 
