@@ -1,5 +1,6 @@
 """A reviewer mends what was asked for: another text under another digest, the next revision, and votes begin anew."""
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,7 +63,7 @@ def drafted(action: Action, arguments: dict[str, Any], found: Met | None = None)
         arguments=shown,
         preconditions=action.preconditions if found is None else found.preconditions,
     )
-    return Draft(kind.headline(typed), typed, shown, hidden, text, digest)
+    return Draft(kind.headline_of(json.loads(text)["arguments"]), typed, shown, hidden, text, digest)
 
 
 def judged(action: Action, arguments: dict[str, Any]) -> Judged | None:

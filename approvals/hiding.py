@@ -26,10 +26,14 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 MARK = "hidden:"
+MARKED = re.compile(rf"{MARK}[0-9a-f]{{16}}")
 
 
 def mark(value: str) -> str:
-    """What stands in place of a secret: the same for the same secret, and it tells nothing of it."""
+    """What stands in place of a secret: the same for the same secret, and it tells nothing of it. A mark stays itself,
+    so that arguments as they are stored read like those that were given."""
+    if MARKED.fullmatch(value):
+        return value
     key = hashlib.sha256(b"hidden:" + settings.SECRET_KEY.encode()).digest()
     return MARK + hmac.new(key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:16]
 
@@ -90,7 +94,7 @@ def restore(edited: dict[str, Any], shown: dict[str, Any], kept: list[tuple[Plac
 
     Raises NotValid when a mark was moved, or when what is hidden would go to another address than it was given for."""
     arguments = copy.deepcopy(edited)
-    marks = set(re.findall(rf"{MARK}[0-9a-f]{{16}}", json.dumps(shown)))
+    marks = set(MARKED.findall(json.dumps(shown)))
     survived = [put_back(arguments, place, value) for place, value in kept]
     for place, text in texts(arguments, []):
         if any(each in text for each in marks):

@@ -139,8 +139,7 @@ def action_key(token: ApiToken, key: str, number: int) -> str:
 def ruling_on(token: ApiToken, wish: Wish) -> Ruling:
     """What the policy says, before BEGIN; beyond the hourly budget of a token what is low waits for a person."""
     slug = wish.connection.slug if wish.connection else ""
-    title = wish.kind.headline(wish.typed)
-    asked = policy.Asked(wish.kind.name, wish.arguments, slug, wish.key or "", title, None, token.user_id)
+    asked = policy.Asked(wish.kind.name, wish.arguments, slug, wish.key or "", wish.title, None, token.user_id)
     return budget.within(asked, lambda: budget.is_spent(mine(token), wish))
 
 

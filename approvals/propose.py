@@ -191,7 +191,7 @@ def insert(
         kind_version=wish.kind.version,
         **policy.written(ruling),
         status=Status.AWAITING if waits or ruling.denied_by else Status.APPROVED,
-        title=wish.kind.headline(wish.typed),
+        title=wish.title,
         sealed_arguments=crypto.seal(wish.hidden),
         **frozen(wish),
         reason=wish.reason,
@@ -260,7 +260,7 @@ def noes_of_people(before: QuerySet[Action], now: datetime) -> int:
 def ruling_on(run: Run, step: str, wish: Wish) -> Ruling:
     """What the policy says of it; beyond the hourly budget what is low waits for a person. Call it before BEGIN."""
     slug, key = wish.connection.slug if wish.connection else "", wish.key or implicit_key(run, step)
-    asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.kind.headline(wish.typed), run, None)
+    asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.title, run, None)
     return budget.within(asked, lambda: budget.is_over(run, wish))
 
 

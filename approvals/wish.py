@@ -62,6 +62,11 @@ class Wish:
             raise Permanent(error.detail) from error
         return wish
 
+    @property
+    def title(self) -> str:
+        """The headline of the very text that people approve: names are in its order there, credentials are hidden."""
+        return self.kind.headline_of(json.loads(self.freeze()[0])["arguments"])
+
     def freeze(self, like: Action | None = None) -> tuple[str, str]:
         """The canonical text and digest; under the versions of `like`, to compare with what it was proposed as."""
         return envelope(
