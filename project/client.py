@@ -24,6 +24,7 @@ import hmac
 import http.client
 import inspect
 import json
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -33,13 +34,14 @@ from typing import Any
 
 LOOK = 30  # seconds one request waits for people's decision; the desk allows 60
 CALL = 20  # seconds the desk may take beyond that
+GRACE = 5.0  # seconds an answer that is under way may come after the time you gave
 PAUSE = 1.0  # seconds between two looks once it is decided
 LONGEST_PAUSE = 30.0  # seconds between two tries of a call, while the desk cannot be reached
 PATIENCE = 300.0  # seconds a call is tried again; every one may safely be sent twice
 STALE = 300  # seconds a call-back may be old
 AGAIN = (408, 429, 500, 502, 503, 504)
 RUNNING = "running"  # the code of a refusal: the same request is under way
-HIDDEN = "hidden:"  # begins what the desk shows in place of a credential
+HIDDEN = re.compile(r"hidden:[0-9a-f]{16}")  # what the desk shows in place of a credential
 
 
 class NightdeskError(Exception):
@@ -51,7 +53,7 @@ class NightdeskError(Exception):
 
 
 class Unreachable(NightdeskError):
-    """The desk did not answer for `patience` seconds. Nothing is lost: ask again with the same key."""
+    """The desk did not answer for as long as it was tried. Nothing is lost: ask again with the same key."""
 
 
 class Refused(NightdeskError):
@@ -84,6 +86,10 @@ class Cancelled(NightdeskError):
 
 class Failed(NightdeskError):
     """The far side refused for good, or nobody could find out whether it happened."""
+
+
+class StillHidden(NightdeskError):
+    """What people approved holds the desk's mark in place of a credential, and no credential of yours stood there."""
 
 
 class Forged(NightdeskError):
@@ -145,7 +151,9 @@ class Desk:
 
         `within` is how many seconds you wait (then NotYet). The rest is as in `ask`. Raises Rejected, Expired,
         Cancelled, Failed, NotYet, Refused, Unreachable."""
-        return self.wait(self.ask(kind, arguments, key=key, **more).id, within=within)
+        until = ends_at(within)
+        asked = self.ask(kind, arguments, key=key, within=within, **more)
+        return self.wait(asked.id, within=None if until is None else max(0.0, until - time.monotonic()))
 
     def ask(
         self,
@@ -158,9 +166,11 @@ class Desk:
         evidence: Sequence[Any] = (),
         expires: float | None = None,
         callback_url: str | None = None,
+        within: float | None = None,
     ) -> Action:
         """Ask for it and do not wait. `expires` is how many seconds people have; with `callback_url` the answer has a
-        `callback_secret` for `verify`. Raises Refused, Unreachable."""
+        `callback_secret` for `verify`; `within` is how many seconds a desk that does not answer is tried, when that is
+        less than `patience`. Raises Refused, Unreachable."""
         body: dict[str, Any] = {
             "kind": kind,
             "arguments": dict(arguments),
@@ -169,20 +179,26 @@ class Desk:
         }
         optional = {"connection": connection, "expires": expires, "callback_url": callback_url}
         body |= {name: value for name, value in optional.items() if value is not None}
-        return Action(self.call("POST", "/actions", body, {"Idempotency-Key": key}))
+        return Action(self.call("POST", "/actions", body, {"Idempotency-Key": key}, until=ends_at(within)))
 
-    def get(self, id: int, *, wait: float = 0) -> Action:
-        """The action as it is; with `wait`, once it waits for people no more, at the latest after so many seconds."""
-        return Action(self.call("GET", f"/actions/{id}?wait={wait:g}", slack=wait))
+    def get(self, id: int, *, wait: float = 0, until: float | None = None) -> Action:
+        """The action as it is; with `wait`, once it waits for people no more, at the latest after so many seconds.
+
+        `until` is when a desk that does not answer is given up, by `time.monotonic`."""
+        return Action(self.call("GET", f"/actions/{id}?wait={wait:g}", slack=wait, until=until))
 
     def wait(self, id: int, *, within: float | None = None) -> Action:
         """Until it has ended, however long that takes and however often the desk restarts. Raises as `act`."""
-        until = None if within is None else time.monotonic() + within
-        left: float = LOOK
+        until, left = ends_at(within), float(LOOK)
         while True:
             if until is not None:
                 left = max(0.0, until - time.monotonic())
-            action = self.get(id, wait=min(LOOK, left))
+            try:
+                action = self.get(id, wait=min(LOOK, left), until=until)
+            except (Unreachable, Refused) as error:
+                if until is None or (isinstance(error, Refused) and error.http not in AGAIN):
+                    raise
+                raise NotYet(f"nobody can say what A-{id} is after {within:g} s: {error}") from error
             if action.has_ended:
                 return ended(action)
             if until is not None and time.monotonic() >= until:
@@ -221,21 +237,30 @@ class Desk:
         return wrap
 
     def call(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, slack: float = 0
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        slack: float = 0,
+        until: float | None = None,
     ) -> dict[str, Any]:
-        """One request, sent again while the desk cannot answer it. Raises Refused, Unreachable."""
-        until, pause = time.monotonic() + self.patience, 1.0
+        """One request, sent again while the desk cannot answer it, but not after `until`. Raises Refused,
+        Unreachable."""
+        over, pause = time.monotonic() + self.patience, 1.0
+        over = over if until is None else min(over, until)
         while True:
+            most = CALL + slack if until is None else max(0.0, until - time.monotonic()) + GRACE
             try:
-                return self.send(method, path, body, headers or {}, CALL + slack)
+                return self.send(method, path, body, headers or {}, min(CALL + slack, most))
             except Refused as refused:
                 rest = max(pause, float(refused.problem.get("retry_after") or 0))
                 again = refused.http in AGAIN or refused.code == RUNNING
-                if not again or time.monotonic() + rest > until:
+                if not again or time.monotonic() + rest > over:
                     raise
                 time.sleep(rest)
             except (OSError, http.client.HTTPException) as error:
-                if time.monotonic() + pause > until:
+                if time.monotonic() + pause > over:
                     raise Unreachable(f"{self.url} does not answer: {error}") from error
                 time.sleep(pause)
             pause = min(LONGEST_PAUSE, pause * 2)
@@ -276,6 +301,11 @@ def problem_of(error: urllib.error.HTTPError) -> dict[str, Any]:
     return told if isinstance(told, dict) else {"detail": error.reason}
 
 
+def ends_at(within: float | None) -> float | None:
+    """When so many seconds are over."""
+    return None if within is None else time.monotonic() + within
+
+
 def ended(action: Action) -> Action:
     error = ENDS.get(action.status)
     if error is not None:
@@ -284,12 +314,40 @@ def ended(action: Action) -> Action:
 
 
 def revealed(shown: Any, given: Any) -> Any:
-    """What was approved, with your own credentials back in the places where the desk hid them."""
-    if isinstance(shown, dict) and isinstance(given, dict):
-        return {name: revealed(value, given.get(name)) for name, value in shown.items()}
-    if isinstance(shown, list) and isinstance(given, list) and len(shown) == len(given):
-        return [revealed(one, other) for one, other in zip(shown, given, strict=True)]
-    return given if isinstance(shown, str) and shown.startswith(HIDDEN) else shown
+    """What was approved, with your own credentials back in the places where the desk hid them. Raises StillHidden."""
+    if isinstance(shown, dict):
+        members = given if isinstance(given, dict) else {}
+        return {name: revealed(value, members.get(name)) for name, value in shown.items()}
+    if isinstance(shown, list):
+        members = dict(enumerate(given)) if isinstance(given, (list, tuple)) else {}
+        return [revealed(value, members.get(at)) for at, value in enumerate(shown)]
+    if not isinstance(shown, str) or shown == given or not HIDDEN.search(shown):
+        return shown
+    own = given if isinstance(given, str) else ""
+    whole = own if HIDDEN.fullmatch(shown) else unveiled(shown, own)
+    if not whole or (whole != own and HIDDEN.search(whole)):
+        raise StillHidden(f"nothing of yours stands for the hidden part of {shown!r}")
+    return whole
+
+
+def unveiled(shown: str, given: str) -> str:
+    """An address with the parameters that the desk hid, where it leads to the same host as the one that you gave."""
+    try:
+        there, mine = urllib.parse.urlsplit(shown), urllib.parse.urlsplit(given)
+    except ValueError:
+        return shown
+    if (there.scheme, there.netloc.lower()) != (mine.scheme, mine.netloc.lower()):
+        return shown
+    pairs, own = (urllib.parse.parse_qsl(each.query, keep_blank_values=True) for each in (there, mine))
+    masked = [one if HIDDEN.fullmatch(one[1]) else other for one, other in zip(pairs, own, strict=False)]
+    same = [name for name, _ in pairs] == [name for name, _ in own] and masked == pairs
+    if same and there._replace(query=mine.query) == mine:
+        return given  # letter for letter
+    for at, (name, value) in enumerate(pairs):
+        values = {value for called, value in own if called == name}
+        if HIDDEN.fullmatch(value) and len(values) == 1:
+            pairs[at] = (name, values.pop())
+    return urllib.parse.urlunsplit(there._replace(query=urllib.parse.urlencode(pairs, safe=":")))
 
 
 def verify(secret: str, headers: Mapping[str, str], body: bytes, *, now: float | None = None) -> dict[str, Any]:
@@ -299,7 +357,10 @@ def verify(secret: str, headers: Mapping[str, str], body: bytes, *, now: float |
     your token. Raises Forged."""
     sent = {name.lower(): value for name, value in headers.items()}
     id, at = sent.get("webhook-id", ""), sent.get("webhook-timestamp", "")
-    if not at.isdigit() or abs((time.time() if now is None else now) - int(at)) > STALE:
+    if (
+        not (at.isascii() and at.isdigit() and len(at) < 20)
+        or abs((time.time() if now is None else now) - int(at)) > STALE
+    ):
         raise Forged("the call-back is too old, or says no time")
     key = base64.b64decode(secret.removeprefix("whsec_"))
     wanted = base64.b64encode(hmac.new(key, f"{id}.{at}.".encode() + body, hashlib.sha256).digest()).decode()

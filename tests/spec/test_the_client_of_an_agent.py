@@ -162,6 +162,26 @@ def test_a_desk_that_is_down_is_waited_for_and_told(monkeypatch: pytest.MonkeyPa
     assert waited == [1.0, 7.0, 4.0]
 
 
+def test_no_longer_than_was_said_is_a_desk_tried_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, sent = [1000.0], []
+
+    def send(*request: Any) -> dict[str, Any]:
+        sent.append(request[-1])
+        clock[0] += request[-1]
+        raise TimeoutError("no answer")
+
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=lambda s: clock.append(s)))
+    desk = Desk("http://127.0.0.1:9", "nd_x")
+    monkeypatch.setattr(desk, "send", send)
+    with pytest.raises(client.NotYet, match="A-7"):
+        desk.wait(7, within=10)
+    assert clock[0] - 1000 <= 10 + client.GRACE
+    clock[0] = 1000
+    with pytest.raises(client.Unreachable):
+        desk.act("shop.order", TEA, key="tea-1", within=10)
+    assert clock[0] - 1000 <= 10 + client.GRACE
+
+
 def test_a_function_is_called_after_the_nod_with_what_people_said_yes_to(desk: Desk, ben: User) -> None:
     calls: list[Any] = []
 

@@ -155,7 +155,7 @@ def test_each_token_has_a_secret_of_its_own_and_none_is_stored(robot: Client, re
     assert now_of(the_action(proposal__key="without")).status == "awaiting"
 
 
-@pytest.mark.parametrize("change", ["body", "id", "time", "secret", "unsigned"])
+@pytest.mark.parametrize("change", ["body", "id", "time", "no time", "secret", "unsigned"])
 def test_what_is_not_from_the_desk_is_told_apart(robot: Client, ben: User, receiver: Receiver, change: str) -> None:
     secret = ended(robot, ben, receiver)
     carry_out()
@@ -164,6 +164,7 @@ def test_what_is_not_from_the_desk_is_told_apart(robot: Client, ben: User, recei
     copied.verify(secret, headers, body)
     headers |= {"id": {"webhook-id": "other"}, "unsigned": {"webhook-signature": "v1,"}}.get(change, {})
     headers |= {"webhook-timestamp": str(int(headers["webhook-timestamp"]) - 301)} if change == "time" else {}
+    headers |= {"webhook-timestamp": "²"} if change == "no time" else {}
     secret = "whsec_AAAA" if change == "secret" else secret
     with pytest.raises(copied.Forged):
         copied.verify(secret, headers, body + b" " if change == "body" else body)
