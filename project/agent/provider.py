@@ -9,6 +9,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import httpx2
 from django.conf import settings
 from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import (
@@ -36,6 +37,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from project.agent.turns import LEFT_OUT, Turn, check_pairs, name_calls
+from project.lib.egress import trust
 from project.lib.redaction import without_secrets
 from triggers.errors import Permanent
 
@@ -68,11 +70,12 @@ class ModelRefused(Permanent):
     """The provider takes no such request: its key, the name of its model, or what it is asked."""
 
 
-def model_named(name: str) -> Model:
+def model_named(name: str, client: httpx2.AsyncClient) -> Model:
     """The model of this name; with LLM_BASE_URL whatever answers there in OpenAI's manner. Raises ModelRefused."""
     if settings.LLM_BASE_URL:
         plain = name.partition(":")[2] if name.startswith(("openai:", "ollama:")) else name
-        own = OpenAIProvider(base_url=settings.LLM_BASE_URL, api_key=settings.LLM_API_KEY or "none")
+        key = settings.LLM_API_KEY or "none"
+        own = OpenAIProvider(base_url=settings.LLM_BASE_URL, api_key=key, http_client=client)
         return OpenAIChatModel(plain, provider=own)
     try:
         return infer_model(name, with_our_key)
@@ -126,7 +129,7 @@ async def ask(
     name: str, messages: list[ModelMessage], parameters: ModelRequestParameters, how: ModelSettings
 ) -> ModelResponse:
     """One request and no hidden second one: whether to ask again is decided, and remembered, outside."""
-    async with model_named(name) as model:
+    async with httpx2.AsyncClient(verify=trust()) as client, model_named(name, client) as model:
         return await model_request(model, messages, model_settings=how, model_request_parameters=parameters)
 
 

@@ -337,7 +337,7 @@ def test_a_tool_of_ones_own_acts_by_the_same_door(shop, playing, ben):
     assert (first["done"], second["why"].partition(":")[0], len(shop.sent)) == (True, "rejected", 1)
 
 
-@walks(examples=4, steps=1)
+@walks(examples=3, steps=1)
 @given(script=st.data())
 def test_whatever_happens_to_its_calls_each_has_one_result(shop, playing, ben, ann, script):
     """Any number of calls in any number of turns, decided in any order, with replays between them."""
