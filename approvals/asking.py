@@ -7,17 +7,15 @@ The reviewers a rule names are asked in their order: the first at once, each nex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from approvals import policy
 from approvals.carriers import carrier_of
-from approvals.errors import ApprovalProblem
 from approvals.letters import outcome_of
 from approvals.models import Action, Asking, Channel, Hours, Notice
 from approvals.models.action import Status
-from approvals.refusals import check_person
 from approvals.rules import Ruling
 from approvals.settle import lock
 from approvals.windows import Window, next_opening
@@ -193,7 +191,7 @@ def sound(step: Step) -> None:
     asking = step.asking
     if asking.unreached_at or asking.notices.reached().exists():
         return
-    if step.now < asking.asked_at + UNREACHED_AFTER and (asking.notices.exists() or people(step)):
+    if step.now < asking.asked_at + UNREACHED_AFTER and (asking.notices.exists() or people(step).exists()):
         return
     asking.unreached_at = step.now
     origin = step.action.run.event if step.action.run else None
@@ -210,28 +208,26 @@ def why_nobody(step: Step) -> str:
         return "outside_hours"
     if notices.exists():
         return "not_taken"
-    return "no_channel" if people(step) else "nobody_may_decide"
+    return "no_channel" if people(step).exists() else "nobody_may_decide"
 
 
 # People
 
 
-def people(step: Step) -> list[User]:
+def people(step: Step) -> QuerySet[User]:
     """Who may say yes now and is asked by now."""
-    held = User.objects.filter(is_active=True, groups__name__in=step.names).distinct().order_by("pk")
-    return list(islice((person for person in held if may_decide(step, person)), MOST_PEOPLE))
+    return policy.able(step.action, step.ruling).filter(groups__name__in=step.names)
 
 
 def may_decide(step: Step, person: User) -> bool:
-    try:
-        check_person(step.action, person, step.ruling, "approve")
-    except ApprovalProblem:
-        return False
-    return True
+    return policy.able(step.action, step.ruling).filter(pk=person.pk).exists()
 
 
 def reachable(step: Step) -> list[Channel]:
-    return list(Channel.objects.usable().filter(person__in=people(step)).select_related("person").order_by("pk"))
+    """Their channels; of so many people at most who have one that can be used."""
+    usable = Channel.objects.usable().filter(person__in=people(step).values("pk"))
+    first = usable.order_by("person_id").values_list("person_id", flat=True).distinct()[:MOST_PEOPLE]
+    return list(usable.filter(person_id__in=list(first)).select_related("person").order_by("pk"))
 
 
 def tell(step: Step, channels: Iterable[Channel], *, what: str = "ask", number: int = 0) -> None:

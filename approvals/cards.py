@@ -183,7 +183,7 @@ class Card(Standing):
     @property
     def nobody(self) -> bool:
         """Is there no active person who may say yes?"""
-        return self.ruling is not None and not policy.anybody(self.action, self.ruling)
+        return self.ruling is not None and not policy.able(self.action, self.ruling).exists()
 
     @property
     def story(self) -> list[Decision | Audit]:

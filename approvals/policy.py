@@ -233,17 +233,27 @@ def is_named(user: User, action: Action) -> bool:
     return bool(names_of(user) & {name for group in action.groups for name in group["reviewers"]})
 
 
-def anybody(action: Action, found: Ruling) -> bool:
-    """Is there an active person who may say yes? With four eyes nobody who is behind the request."""
-    people = User.objects.filter(is_active=True, groups__name__in=found.reviewers)
-    return people.exclude(pk__in=barred(action, found)).exists()
+def able(action: Action, found: Ruling) -> QuerySet[User]:
+    """Who may say yes, now: active people whom the policy names and who are not behind the request; where there is no
+    such person, and no four eyes are wanted, those who are behind it all the same. An answer grants nothing: anybody
+    who is named may give it."""
+    people = User.objects.filter(is_active=True, groups__name__in=found.reviewers).distinct()
+    kind = KINDS.get(action.kind)
+    if kind is not None and kind.is_question:
+        return people
+    others = people.exclude(pk__in=behind(action, found))
+    return others if found.four_eyes or others.exists() else people
+
+
+def behind(action: Action, found: Ruling) -> frozenset[int]:
+    """Who asked for it; on high, or with four eyes, also who edited it."""
+    editors = action.decisions.filter(verdict="edit").values_list("by_id", flat=True) if action.is_strict else []
+    return frozenset([*action.requester_chain, *chain_added(action, found), *editors])
 
 
 def barred(action: Action, found: Ruling) -> frozenset[int]:
     """Whose yes does not count: with four eyes nobody's who is behind the request; else people decide at the click."""
-    if not found.four_eyes:
-        return frozenset()
-    return frozenset([*action.requester_chain, *chain_added(action, found)])
+    return behind(action, found) if found.four_eyes else frozenset()
 
 
 def chain_added(action: Action, found: Ruling) -> list[int]:

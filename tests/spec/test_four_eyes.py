@@ -10,6 +10,7 @@ from project.lib import clock
 from project.people import roles
 from project.people.models import User
 from tests import builders
+from tests.conftest import person
 from tests.nodding import say
 from triggers import redrive
 from triggers.models import Audit
@@ -69,6 +70,17 @@ def test_no_program_nods_to_what_another_program_of_the_same_person_rang_for(own
 def test_on_a_desk_with_one_reviewer_the_owner_may_decide_medium(owner, eve):
     roles.grant(eve, roles.VIEWER)  # hired second; she must not lock the desk
     assert say(builders.action(by=owner), owner).status == "approved"
+
+
+def test_where_all_reviewers_asked_for_it_each_of_them_may_decide_medium(ann, ben):
+    """Each was refused since the other one was there, who was refused as well: it could only expire."""
+    both = {"requester_chain": [ann.pk, ben.pk]}
+    for somebody in (ann, ben):
+        assert say(builders.action(by=ann, **both), somebody).status == "approved"
+    person("cleo", roles.REVIEWER)
+    for somebody in (ann, ben):
+        with pytest.raises(SelfApproval):
+            say(builders.action(by=ann, **both), somebody)
 
 
 def test_on_a_desk_with_one_reviewer_high_needs_a_second_person(owner):

@@ -54,7 +54,7 @@ class TestAsking:
         rounds()
         assert receipts() == [("ben", "ask", "sent")], "Ann asked for it, and Eve holds no role"
         told = chat.to("U2")[0]
-        assert f"A-{action.pk} Open the fix" in str(told["blocks"])
+        assert f"A-{action.pk} {action.title}" in str(told["blocks"])
         receipt = Notice.objects.get()
         assert (receipt.ref["channel"], receipt.sent_at is not None) == ("DU2", True)
 
@@ -65,6 +65,13 @@ class TestAsking:
         builders.action(by=ann)
         rounds()
         assert receipts() == [("ben", "ask", "sent")], "Ann asked for it, and comes before Ben"
+
+    def test_nor_does_whoever_has_no_channel(self, chat, ann, ben, monkeypatch):
+        monkeypatch.setattr(asking, "MOST_PEOPLE", 1)
+        reach(person("cleo", "reviewer"), "slack", "U2")
+        builders.action(by=ann)
+        rounds()
+        assert receipts() == [("cleo", "ask", "sent")], "Ben comes before Cleo, and nothing reaches him"
 
     def test_the_time_people_have_counts_from_when_they_can_see_it(self, chat, ann, ben, connection, later):
         """However long its run waited for a worker; and a chat that is down meanwhile ends nothing."""
@@ -338,7 +345,7 @@ class TestUnreached:
         rounds(5)
         (alarm,) = alarms()
         assert (alarm["action"], alarm["why"], alarm["link"]) == (action.pk, "no_channel", f"/actions/{action.pk}")
-        assert "Open the fix" not in str(alarm), "no word of what it is about"
+        assert "Fix the typo" not in str(alarm), "no word of what it is about"
         later(hours=12)
         rounds()
         assert Asking.objects.get().reminders == 1
