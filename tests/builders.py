@@ -5,6 +5,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from approvals.kinds import KINDS
 from approvals.models import Action, Connection
 from project.lib import canonical, clock, crypto
 from project.people.models import User
@@ -77,19 +78,20 @@ def action(
     **fields: Any,
 ) -> Action:
     """A proposed action as `act()` would have frozen it; `by` is who asked for it."""
-    now, way = clock.now(), fields.get("connection")
+    now, way, known = clock.now(), fields.get("connection"), KINDS.get(kind)
+    arguments = arguments or {"repo": "acme/shop", "title": "Fix the typo"}
     envelope = {
         "kind": kind,
         "kind_version": 1,
         "connection": way.slug if way else None,
         "connection_version": fields.get("connection_version", 0),
-        "arguments": arguments or {"repo": "acme/shop", "title": "Fix the typo"},
+        "arguments": arguments,
         "preconditions": {},
     }
     text = canonical.text(envelope)
     digest = canonical.digest_of_text(text)
     given = {
-        "title": "Open the fix",
+        "title": known.headline_of(arguments) if known else kind,
         "key": f"key-{next(numbers)}",
         "requested_by": by,
         "requester_chain": [by.pk] if by else [],

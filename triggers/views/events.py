@@ -91,7 +91,8 @@ def event(request: HttpRequest, seq: int) -> HttpResponse:
     rows = Event.objects.select_related("source", "requester", "pin__by")
     found = get_object_or_404(rows if can(request.user, "payloads") else rows.defer("raw", "data_json"), pk=seq)
     runs = list(Run.objects.working_on(found).select_related("trigger").order_by("pk"))
-    moved = AgentEvent.objects.taken_up().told().select_related("agent").filter(event=found).first()
+    moves = AgentEvent.objects.taken_up().told().select_related("agent").filter(event=found)
+    moved = moves.first() if found.correlationid else None  # an event that names nothing moves nothing
     context = {
         "event": found,
         "story": story_of(found),
