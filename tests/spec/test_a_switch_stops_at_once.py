@@ -77,11 +77,12 @@ def test_a_misspelt_name_is_refused_by_the_api_and_the_command_too(
 
 
 def test_what_has_no_code_any_more_can_still_be_stopped(approved: Action, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(HANDLERS, "story")
-    monkeypatch.delitem(KINDS, "shop.order")
-    for what in ("handler story", "kind shop.order", "kind external.deploy", "source /approvals"):
-        assert pausing.pause(*what.split(" "), by=None).paused
-    assert pausing.resume("handler", "story", by=None).paused is False
+    with monkeypatch.context() as gone:  # and there again before their fixtures end
+        gone.delitem(HANDLERS, "story")
+        gone.delitem(KINDS, "shop.order")
+        for what in ("handler story", "kind shop.order", "kind external.deploy", "source /approvals"):
+            assert pausing.pause(*what.split(" "), by=None).paused
+        assert pausing.resume("handler", "story", by=None).paused is False
 
 
 def test_every_page_leads_to_where_everything_goes_on_again(ann: User, sign_in: Callable[[User], Client]) -> None:
