@@ -23,5 +23,7 @@ def rows(now: datetime) -> Iterator["QuerySet[Any]"]:
     yield notices.filter(follows=None)
     yield over
     yield Click.objects.filter(at__lt=old).exclude(outcome="approved")
-    yield CallBack.objects.settled_before(old).filter(Q(due_at=None) | Q(told_at__isnull=False))
+    nobody_is_called = Q(action__token__revoked_at__isnull=False)
+    told = Q(due_at=None) | Q(told_at__isnull=False) | nobody_is_called
+    yield CallBack.objects.settled_before(old).filter(told)
     yield Proposal.objects.settled_before(old)

@@ -300,6 +300,16 @@ def test_messages_and_requests_go_with_the_years_and_what_people_decided_stays(a
     assert Action.objects.get() == action
 
 
+@pytest.mark.parametrize("revoked", [True, False])
+def test_an_address_that_is_never_called_any_more_goes_with_its_token(ann: User, revoked: bool) -> None:
+    action = a_story_of_people(ann, OLD)
+    CallBack.objects.update(due_at=clock.now())
+    if revoked:
+        ApiToken.objects.get(pk=action.token_id).revoke()
+    retention.prune()
+    assert CallBack.objects.exists() is not revoked
+
+
 @pytest.mark.parametrize("ended", [None, timedelta(days=29)], ids=["still open", "young"])
 def test_messages_about_what_is_open_or_young_stay(ann: User, ended: timedelta | None) -> None:
     a_story_of_people(ann, ended)
