@@ -12,9 +12,9 @@ from django.db import transaction
 from approvals.errors import NotValid
 from approvals.models import Action, Freeze
 from approvals.models.action import Status
-from approvals.settle import show
 from approvals.tiers import Tier
 from project.lib import clock, gate
+from project.lib.live import changed
 from project.lib.text import is_storable
 from triggers.models import Audit
 
@@ -58,9 +58,10 @@ def lift(row: Freeze, *, by: "User | None") -> Freeze:
             raise NotValid("This freeze is over already.")
         row.refresh_from_db()
         Audit.write("lift", row, by=by, name=row.name)
-        for action in Action.objects.filter(status__in=[Status.APPROVED, Status.UNKNOWN], frozen_until__gt=now):
-            Action.objects.filter(pk=action.pk).update(not_before=now, frozen_until=None)  # another one may hold it
-            show(action)
+        held = Action.objects.filter(status__in=[Status.APPROVED, Status.UNKNOWN], frozen_until__gt=now)
+        held.update(not_before=now, frozen_until=None)  # another one may hold it
+        changed("actions")
+        changed("approvals")
     return row
 
 

@@ -314,10 +314,19 @@ def test_the_inbox_lists_the_soonest_first_and_opens_it(asked, ben_reads, ann):
     assert f'data-card="{soon.pk}"' in page
 
 
-@pytest.mark.parametrize("tab", ["waiting", "decided", "expired", "nonsense"])
+EMPTY = {
+    "waiting": "Nothing waits for you",
+    "decided": "Decisions are listed here",
+    "expired": "nobody decided in time",
+}
+
+
+@pytest.mark.parametrize("tab", [*EMPTY, "nonsense"])
 def test_an_empty_inbox_says_so(tab, ben_reads):
     for odd in ("none", "9" * 5000):
-        assert ben_reads.get(f"/approvals?tab={tab}&sel={odd}&done={odd}&page=z").status_code == 200
+        answer = ben_reads.get(f"/approvals?tab={tab}&sel={odd}&done={odd}&page=z")
+        assert answer.status_code == 200
+        assert EMPTY.get(tab, EMPTY["waiting"]) in answer.content.decode()
 
 
 @pytest.mark.parametrize("noun", ["decisions", "take-back", "cancel", "outcome"])

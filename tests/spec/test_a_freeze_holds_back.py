@@ -75,6 +75,17 @@ def test_lifted_it_holds_nothing_back_any_more(shop: Shop, ben: User) -> None:
         freezing.lift(freeze, by=ben)
 
 
+def test_however_many_it_held_it_is_lifted_by_a_few_questions(
+    ben: User, django_assert_max_num_queries: Callable[..., Any]
+) -> None:
+    freeze = frozen()
+    until = clock.now() + timedelta(hours=1)
+    held = [builders.action(status="approved", frozen_until=until) for _ in range(20)]
+    with django_assert_max_num_queries(12):
+        freezing.lift(freeze, by=ben)
+    assert not Action.objects.filter(pk__in=[one.pk for one in held], frozen_until__isnull=False).exists()
+
+
 def test_another_freeze_goes_on_when_one_is_lifted(shop: Shop, ben: User) -> None:
     longer, freeze = frozen(hours=9), frozen()
     action = approved(ben)
