@@ -138,7 +138,7 @@ class Door:
             return Answer(405, PROBLEM_405, headers=[(b"allow", b"POST")])
         most = most_of(source)
         declared = delivery.headers.get("content-length", "0")
-        if declared.isdigit() and int(declared) > most:
+        if declared.isascii() and declared.isdigit() and int(declared) > most:
             return too_large(most)
         async with asyncio.timeout(PATIENCE):
             return await self.gather(receive, delivery, most)

@@ -41,7 +41,7 @@ def facts_of(run: Durable) -> dict[str, Any]:
 def value_at(whole: Any, path: str) -> Any:
     """What stands at `event.data.issue.title`; None where there is nothing."""
     for name in path.split("."):
-        if isinstance(whole, list) and name.isdigit():
+        if isinstance(whole, list) and name.isascii() and name.isdigit():
             whole = whole[int(name)] if int(name) < len(whole) else None
         else:
             whole = whole.get(name) if isinstance(whole, dict) else None

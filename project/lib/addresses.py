@@ -84,7 +84,7 @@ class AllowList:
             self.networks.append(ip_network(entry, strict=False))
         except ValueError:
             host, colon, port = entry.rpartition(":")
-            if colon and port.isdigit():
+            if colon and port.isascii() and port.isdigit():
                 self.hosts.add((host.strip("[]"), int(port)))
             else:
                 self.hosts.add((entry.strip("[]"), None))
