@@ -17,6 +17,7 @@ from project.lib.failpoints import failpoint
 from triggers import registry, waking
 from triggers.calls import call, outcome_of
 from triggers.drift import Input
+from triggers.envelope import RESERVED
 from triggers.errors import NotJson, NotValid, Permanent, ResultTooLarge, Retry, RunTooLarge, Suspended, TimedOut
 from triggers.failures import raised_again, whole
 from triggers.history import branch, inside
@@ -26,7 +27,6 @@ from triggers.models import Event, Run, Step, Wait
 from triggers.results import readable, shown, to_json
 
 LOOK_BACK = timedelta(seconds=60)  # an event committed late may carry an earlier number than the run's own
-RESERVED = ("nightdesk.", "approvals.")  # types only the desk itself may emit
 LONGEST_PAUSE = 10  # seconds between two tries of one step
 LONGEST_WAITING = 255  # characters that say what a run waits for
 T = TypeVar("T")

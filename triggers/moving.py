@@ -9,11 +9,11 @@ from datetime import datetime
 from django.db import transaction
 
 from project.lib import clock
-from project.lib.apart import each
+from project.lib.apart import each, is_over
 from project.lib.live import changed
 from triggers import bells, registry
-from triggers.envelope import INNER
-from triggers.machines import MACHINES, MOVED, Judged, Machine, Verdict
+from triggers.envelope import INNER, RESERVED
+from triggers.machines import MACHINES, MOVED, NO_MOVE, Judged, Machine, Verdict
 from triggers.models import Agent, AgentEvent, AgentSnapshot, Event, Run
 
 PIECE = 50  # events of one agent a transaction
@@ -38,10 +38,10 @@ def move_due(limit: int) -> int:
 
 
 def catch_up(agent_id: int) -> int:
-    """Until nothing is left, or an event is not matched yet: what came after it waits for it."""
+    """Until nothing is left, an event is not matched yet (what came after it waits for it), or the round is over."""
     machine = MACHINES.get(Agent.objects.get(pk=agent_id).machine)
     taken = 0
-    while machine and (judged := judge_next(agent_id, machine)):
+    while machine and not is_over() and (judged := judge_next(agent_id, machine)):
         taken += take_up(agent_id, machine, judged)
     return taken
 
@@ -66,6 +66,9 @@ def take_up(agent_id: int, machine: Machine, judged: Mapping[int, Judged]) -> in
     """One transaction: the next events, as far as they are judged; one that came between ends it."""
     with transaction.atomic():
         agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+        if agent.archived_at is not None:  # its event was under way meanwhile
+            AgentEvent.objects.to_come().filter(agent=agent).delete()
+            return 0
         now, state, taken, moves = clock.now(), agent.status, 0, agent.moves
         version = agent.version
         for row in next_of(agent_id):
@@ -98,6 +101,8 @@ def is_no_concern(event: Event, machine: Machine) -> bool:
 def verdict_of(machine: Machine, state: str, event: Event, judged: Judged) -> Verdict:
     if event.status == SUPPRESSED:
         return Verdict(SUPPRESSED, state, f"it was handed on {event.hops} times, or the desk did this itself")
+    if event.type.startswith(RESERVED) and event.source_slug not in INNER:
+        return Verdict(NO_MOVE, state, f"{event.type} counts only when the desk itself says it")
     return machine.answer(state, event.type, judged)
 
 

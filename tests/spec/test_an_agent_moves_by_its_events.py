@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 from statemachine.exceptions import InvalidDefinition
 
+from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.handlers import registered, work
@@ -120,6 +121,33 @@ def test_a_guard_that_breaks_moves_nothing_and_quotes_nothing(kitchen: Agent, se
     assert row.detail == "guard is_large raised KeyError"
 
 
+def test_a_guard_that_breaks_leaves_its_event_to_no_other_move() -> None:
+    class Table:
+        states = ("a", "b", "c")
+        moves = (Move("a", "b", on="go", guard=is_large), Move("a", "c", on="go"), Move(("b", "c"), "a", on="back"))
+
+    table = machines.read("table", Table, version="1", place="here")
+    broken = table.judge(builders.event("go", data={}))
+    assert table.answer("a", "go", broken).outcome == "could_not_evaluate"
+    assert table.answer("a", "go", table.judge(builders.event("go", data={"size": 3}))).end == "c"
+
+
+@pytest.mark.parametrize("type", ["heat.on.now", "heat.on.", "heat"])
+def test_a_type_that_only_begins_like_one_of_its_own_moves_nothing(
+    type: str, kitchen: Agent, send: Callable[..., int]
+) -> None:
+    send(type)
+    send("heat.on")
+    assert [outcome for _, outcome, _, _ in history()] == ["no_move", "moved"]
+
+
+def test_what_the_desk_says_nobody_else_can_say(kitchen: Agent, send: Callable[..., int]) -> None:
+    send("nightdesk.run.dead")
+    row = AgentEvent.objects.get()
+    assert (state(), row.outcome) == ("cold", "no_move")
+    assert row.detail == "nightdesk.run.dead counts only when the desk itself says it"
+
+
 def test_an_event_that_names_nobody_costs_nobody_anything(kitchen: Agent, send: Callable[..., int]) -> None:
     send("heat.on", correlationid="cellar")
     assert (state(), history()) == ("cold", [])
@@ -226,6 +254,17 @@ def test_an_archived_agent_moves_no_more(kitchen: Agent, send: Callable[..., int
         "create",
         "archive",
     ]
+
+
+def test_an_event_that_was_under_way_as_its_agent_was_archived_starts_nothing(
+    kitchen: Agent, send: Callable[..., int]
+) -> None:
+    loaded = machines.MACHINES.pop("kettle")
+    send("heat.on")
+    machines.MACHINES["kettle"] = loaded
+    Agent.objects.update(archived_at=clock.now())
+    dispatch.tick()
+    assert (state(), history(), started()) == ("cold", [], [])
 
 
 def test_two_agents_have_two_names(kitchen: Agent, owner: User) -> None:
