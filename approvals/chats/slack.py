@@ -76,6 +76,16 @@ def identify(far: Far, address: str) -> str:
     return f"{call(far, 'auth.test', {}).get('team_id', '')}/{address}"
 
 
+def author_in(told: Any) -> str:
+    """Whom an event, a command or a click is from, as `identify` calls people; empty where it names nobody."""
+    if not isinstance(told, dict):
+        return ""
+    inner = told["event"] if isinstance(told.get("event"), dict) else told
+    named = (told.get("team_id") or told.get("team"), inner.get("user") or told.get("user_id"))
+    ids = [one.get("id") if isinstance(one, dict) else one for one in named]
+    return "/".join(ids) if all(isinstance(one, str) and one for one in ids) else ""
+
+
 def hear(config: Mapping[str, Any], secrets: Mapping[str, Any], came: Call) -> Heard:
     secret = str(secrets.get("signing_secret") or "").encode()
     verify(SIGNED, came.body, came.headers, [secret] if secret else [], now=clock.now().timestamp())

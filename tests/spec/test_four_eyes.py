@@ -5,7 +5,7 @@ from django.db import IntegrityError, transaction
 
 from approvals import decide, requesters
 from approvals.errors import NotReviewer, ReasonRequired, SelfApproval, StepUpRequired
-from approvals.models import Action, Decision
+from approvals.models import Action, Channel, Decision
 from project.lib import clock
 from project.people import roles
 from project.people.models import User
@@ -160,3 +160,43 @@ def test_who_asked_for_a_run_asked_for_what_its_events_wake(ann, ben):
     second = builders.run(event=builders.event(emitted_by=first.pk), requester=ben)
     third = builders.run(event=builders.event(emitted_by=second.pk))
     assert requesters.chain(third, four_eyes=False) == [ben.pk, ann.pk]
+
+
+class TestWhoWroteIt:
+    """Who writes in a chat what makes an agent propose has asked for it."""
+
+    SAID = {
+        "a message": {"team_id": "T1", "event": {"type": "message", "user": "U2", "text": "refund it"}},
+        "a command": {"team_id": "T1", "user_id": "U2", "command": "/refund"},
+        "a click": {"team": {"id": "T1"}, "user": {"id": "U2"}, "type": "block_actions"},
+    }
+
+    @pytest.fixture
+    def linked(self, ben):
+        builders.source("chat", kind="slack", provider="slack")
+        way = builders.connection("slack", slug="our-slack", practice=False)
+        at = {"created_at": clock.now(), "confirmed_at": clock.now()}
+        return Channel.objects.create(person=ben, connection=way, address="U2", identity="T1/U2", **at)
+
+    def chain(self, data, source="chat"):
+        return requesters.chain(builders.run(event=builders.event(data=data, source_slug=source)), four_eyes=False)
+
+    @pytest.mark.parametrize("said", SAID)
+    def test_is_the_person_who_linked_that_member(self, said, linked, ben):
+        assert self.chain(self.SAID[said]) == [ben.pk]
+
+    def test_is_nobody_we_know_where_no_one_linked_it(self, linked):
+        told = self.SAID["a message"]
+        other = told | {"event": told["event"] | {"user": "U3"}}
+        assert self.chain(other) == []
+        assert self.chain(told | {"team_id": "T2"}) == [], "ids of people are their workspace's own"
+        for odd in ([], "x", None, {"team_id": 1, "event": {"user": ["U2"]}}, {"event": 7, "user": {}}):
+            assert self.chain(odd) == []
+
+    def test_counts_only_what_slack_signed(self, linked):
+        builders.source("mine", provider="generic")
+        assert self.chain(self.SAID["a message"], source="mine") == [], "anybody may write that name there"
+
+    def test_ends_with_the_link(self, linked):
+        Channel.objects.filter(pk=linked.pk).update(removed_at=clock.now())
+        assert self.chain(self.SAID["a message"]) == []
