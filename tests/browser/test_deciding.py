@@ -116,6 +116,7 @@ def test_an_answer_that_comes_after_the_news_of_it_finds_its_place(shop, opens):
     ben.route("**/decisions", late)
     press(ben, "a", until=lambda: sent)  # a click would keep the focus in the form, and the form with it
     expect(ben.locator(".toast")).to_contain_text("Approved. The comment goes out in")
+    ben.unroute_all(behavior="ignoreErrors")  # a key that was pressed twice may still be on its way
 
 
 def test_a_key_typed_into_the_note_is_only_a_letter(shop, opens):
@@ -176,7 +177,7 @@ def test_hostile_text_that_arrives_live_stays_text(shop, opens):
 def test_pages_are_accessible(size, shop, opens):
     """In both themes: what depends on the theme is the contrast."""
     action = ask(shop)
-    ben = opens("ben", "/", size=size, bypass_csp=True)
+    ben = opens("ben", "/", size=size, bypass_csp=True, reduced_motion="reduce")  # a row that flashes has two colours
     mine = ("/approvals", f"/actions/{action}", f"/actions/{action}/edit", "/actions", "/audit", "/practice")
     for page in ("/", *mine, "/settings", "/events", "/runs", "/triggers"):
         ben.emulate_media(color_scheme="light")
