@@ -43,10 +43,14 @@ class Model:
         return {one["tool_call_id"]: json.loads(one["content"]) for one in self.last() if one["role"] == "tool"}
 
 
-def says(text: str | None = None, *, finish: str = "", tokens: tuple[int, int] = (100, 20), **more: Any) -> Line:
-    """An answer in words."""
+def says(
+    text: str | None = None, *, finish: str = "", tokens: tuple[int, int] | None = (100, 20), **more: Any
+) -> dict[str, Any]:
+    """An answer in words; without `tokens` it does not say how many it took."""
     message = {"role": "assistant", "content": text, **more}
     calls = "tool_calls" if more.get("tool_calls") else "stop"
+    went_in, came_out = tokens or (0, 0)
+    usage = {"prompt_tokens": went_in, "completion_tokens": came_out, "total_tokens": went_in + came_out}
     return {
         "body": {
             "id": "completion",
@@ -54,7 +58,7 @@ def says(text: str | None = None, *, finish: str = "", tokens: tuple[int, int] =
             "created": 1,
             "model": "scripted",
             "choices": [{"index": 0, "finish_reason": finish or calls, "message": message}],
-            "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
+            **({"usage": usage} if tokens else {}),
         }
     }
 
@@ -76,6 +80,11 @@ def fails(status: int, message: str = "no", *, code: str = "", after: int | None
     """An error of the provider."""
     headers = {} if after is None else {"retry-after": str(after)}
     return {"status": status, "headers": headers, "body": {"error": {"message": message, "code": code or None}}}
+
+
+def drips() -> Line:
+    """A byte now and then for half a minute, and only then an answer."""
+    return {**says("late"), "drips": 300}
 
 
 def hangs_up() -> Line:
@@ -115,8 +124,12 @@ class Answering(BaseHTTPRequestHandler):
         self.send_response(answer.get("status", 200))
         for name, value in {"content-type": "application/json", **answer.get("headers", {})}.items():
             self.send_header(name, value)
-        self.send_header("content-length", str(len(text.encode())))
+        drips: int = answer.get("drips", 0)
+        self.send_header("content-length", str(drips + len(text.encode())))
         self.end_headers()
+        for _ in range(drips):
+            time.sleep(0.1)
+            self.wfile.write(b" ")
         self.wfile.write(text.encode())
 
     def log_message(self, *_: Any) -> None: ...

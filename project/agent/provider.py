@@ -36,7 +36,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from project.agent.turns import LEFT_OUT, Turn, check_pairs, name_calls
+from project.agent.turns import LEFT_OUT, Turn, check_pairs, name_calls, size
 from project.lib.egress import trust
 from project.lib.redaction import without_secrets
 from triggers.errors import Permanent
@@ -98,7 +98,7 @@ def request(
     check_pairs(turns)
     messages = messages_of(plan, turns, is_cut=is_cut)
     parameters = ModelRequestParameters(function_tools=[definition(one) for one in plan["tools"]])
-    how = ModelSettings(timeout=patience, max_tokens=answer_tokens, max_retries=0)
+    how = ModelSettings(timeout=patience, request_timeout=patience, max_tokens=answer_tokens, max_retries=0)
     asked = {"messages": ModelMessagesTypeAdapter.dump_python(messages, mode="json"), "tools": plan["tools"]}
     for message in asked["messages"]:
         message.pop("timestamp", None)
@@ -137,22 +137,28 @@ def facts_of(response: ModelResponse, plan: dict[str, Any], asked: Any, took: fl
     [whole] = ModelMessagesTypeAdapter.dump_python([response], mode="json")
     name_calls(whole)
     cost = cost_of(response)
+    tokens_in, tokens_out = response.usage.input_tokens, response.usage.output_tokens
+    if response.usage.unmeasured_requests:  # the server did not count, and limits must hold all the same
+        tokens_in, tokens_out = size(asked), size(whole)
     return {
         "model": response.model_name or plan["model"],
         "request": hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest(),
         "response": whole,
-        "tokens_in": response.usage.input_tokens,
-        "tokens_out": response.usage.output_tokens,
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
         "cost": None if cost is None else str(cost),
         "took": round(took, 3),
     }
 
 
 def cost_of(response: ModelResponse) -> Decimal | None:
-    """Dollars, by the list of prices that comes with the library; None for a model that is not in it."""
+    """Dollars, by the list of prices that comes with the library; None for a model that is not in it.
+
+    Nor is anything known of an answer whose server says neither what it took (ValueError) nor its own name
+    (AssertionError): it is paid for, and kept."""
     try:
         return response.cost().total_price
-    except LookupError:
+    except (LookupError, ValueError, AssertionError):
         return None
 
 

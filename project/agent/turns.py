@@ -70,9 +70,9 @@ def check_pairs(turns: list[Turn]) -> None:
         seen.update(calls)
 
 
-def size(turn: Turn) -> int:
-    """About how many tokens it is."""
-    return len(json.dumps(turn, ensure_ascii=False)) // LETTERS
+def size(said: dict[str, Any]) -> int:
+    """About how many tokens it is: a turn, or whatever else goes to a model or comes from it."""
+    return len(json.dumps(said, ensure_ascii=False)) // LETTERS
 
 
 def newest(turns: list[Turn], tokens: int) -> list[Turn]:

@@ -13,7 +13,7 @@ from tests import builders
 from tests.agent_runs import Playing, stage, start, trigger_of
 from tests.handlers import work
 from tests.nodding import Shop, changed_kind, now_of, say, serving, settle
-from tests.scripted_model import calls, fails, hangs_up, says
+from tests.scripted_model import calls, drips, fails, hangs_up, says
 from triggers import redrive
 from triggers.durable import Durable
 from triggers.errors import GivenBack
@@ -125,6 +125,14 @@ class TestTheModelIsBusy:
         settle()
         assert (now_of(run).status, model.paid - ("text" in line), len(model.asked)) == ("succeeded", 2, 3)
 
+    def test_an_answer_that_only_drips_is_given_up(self, playing):
+        model = playing(drips())
+        plan = {"model": "openai:scripted", "tools": [], "instructions": "", "prompt": "tea?"}
+        request, busy = map(import_string, ("project.agent.provider.request", "project.agent.provider.ModelBusy"))
+        with pytest.raises(busy, match="timed out"):
+            request(plan, [], answer_tokens=100, patience=0.5)
+        assert len(model.asked) == 1
+
     def test_it_waits_as_long_as_the_far_side_says(self, shop, playing, later):
         model = playing(fails(429, after=600), says("done"))
         run = start()
@@ -213,6 +221,27 @@ class TestBudgets:
     def test_a_limit_in_dollars_needs_a_price(self, shop, playing):
         playing(says("done"))
         assert start(max_cost=1).error["type"] == "NoPrice"
+
+
+class TestAServerThatDoesNotCount:
+    """An answer that was paid for is kept, also one that says neither what it took nor which model it is."""
+
+    @pytest.mark.parametrize("model", ["scripted", ""])
+    def test_its_answer_is_kept_and_counted_by_its_length(self, shop, playing, model):
+        line = says("Two cups.", tokens=None)
+        line["body"]["model"] = model
+        playing(line)
+        run = start()
+        assert (run.status, run.result["answer"], run.result["cost"]) == ("succeeded", "Two cups.", "0")
+        booked = Spending.objects.get(run=run)
+        assert booked.tokens_in > 200, "the rules alone are as many"
+        assert booked.tokens_out > 0
+        assert run.result["tokens"] == booked.tokens_in + booked.tokens_out
+
+    def test_its_tokens_count_for_the_limits(self, shop, playing):
+        playing(calls(("event_search", {"words": "tea"}), tokens=None))
+        assert start(tools=["event.search"], max_tokens=10).reason == "limit_reached"
+        assert start(tools=["event.search"], day_tokens=10).reason == "limit_reached"
 
 
 class TestWhatChangesMeanwhile:
