@@ -6,7 +6,6 @@ from typing import Any
 
 from project.agent import budget, calls, plan, provider
 from project.agent.budget import Used
-from project.agent.plan import PLAN
 from project.agent.turns import Call, Faults, Turn, calls_in, newest, size, text_in
 from triggers.durable import Durable
 from triggers.errors import GivenBack, Permanent
@@ -32,7 +31,7 @@ class TooLong(Permanent):
 
 def work(run: Durable) -> dict[str, Any]:
     """Turn after turn until it answers without asking for anything. Raises LimitReached at the end of its budget."""
-    return Talk(run, run.step(PLAN, partial(plan.made, run))).to_its_end()
+    return Talk(run, plan.agreed(run)).to_its_end()
 
 
 class Talk:
@@ -120,7 +119,8 @@ class Talk:
             except provider.ModelBusy as busy:
                 if number == TRIES:
                     raise
-                self.run.sleep(f"{name} pause {number}", busy.after * number)
+                row = self.run.row  # a later attempt, or who runs it again, has pauses of its own
+                self.run.sleep(f"{name} pause {number} of R-{row.pk} attempt {row.attempt}", busy.after * number)
             else:
                 return answer
         raise AssertionError("the last try either answers or raises")

@@ -23,10 +23,19 @@ def agent(run: Durable) -> Any:
     """Let a model read the event, use the tools it is given and answer; what changes the world is an action.
 
     Every answer of the model is remembered: a crash, a deploy or a wait for people pays for none of them twice."""
-    if run.step("is a model set", lambda: bool(model_of(run.config))):
+    if run.step("is a model set", lambda: has_model(run.config)):
         return import_string(WORK)(run)
     rules = registry.HANDLERS.get(run.config.otherwise)
-    if rules is None:
+    if rules is None:  # the config that named some was changed meanwhile
         raise NoModel(NO_MODEL)
     run.log(f"no model is set: {rules.name} does it by rules")
     return rules.function(run)
+
+
+def has_model(config: Config) -> bool:
+    """False where rules stand in for it. Raises NoModel: what fails is not remembered, and a run again asks anew."""
+    if model_of(config):
+        return True
+    if not config.otherwise:
+        raise NoModel(NO_MODEL)
+    return False

@@ -120,7 +120,7 @@ class TestTheModelIsBusy:
     def test_only_that_request_is_made_again_and_no_worker_waits(self, shop, playing, later, line):
         model = playing(calls(("shop_order", "{}"[:1])), line, says("done"))
         run = start()
-        assert (run.status, run.attempt, run.waiting_for) == ("waiting", 1, "turn 2 pause 1")
+        assert (run.status, run.attempt, run.waiting_for) == ("waiting", 1, f"turn 2 pause 1 of R-{run.pk} attempt 1")
         later(minutes=1)
         settle()
         assert (now_of(run).status, model.paid - ("text" in line), len(model.asked)) == ("succeeded", 2, 3)
@@ -153,8 +153,11 @@ class TestTheModelIsBusy:
             later(minutes=2)
             settle()
         assert (now_of(run).status, now_of(run).error["type"], len(model.asked)) == ("dead", "ModelBusy", 6)
-        model.script[:] = [says("done")]
+        model.script[:] = [fails(503), says("done")]
         redriven = redrive.redrive(DeadLetter.objects.get(), by=owner)
+        settle()
+        assert now_of(redriven).status == "waiting", "it has pauses of its own"
+        later(minutes=2)
         settle()
         assert (now_of(redriven).status, model.paid) == ("succeeded", 2), "the first turn is not paid for again"
 
@@ -259,6 +262,35 @@ class TestWhatChangesMeanwhile:
         assert second["messages"][0] == first["messages"][0]
         assert start(trigger=trigger).result["version"] != now_of(run).result["version"]
 
+    @pytest.mark.parametrize("lost", [{}, {"tools": ["gone.for.good"]}])
+    def test_a_run_again_has_the_limits_of_now_and_keeps_what_was_answered(self, shop, playing, owner, lost):
+        model = playing(calls(("shop_order", "not json")), says("done"))
+        trigger = trigger_of(max_requests=1)
+        run = start(trigger=trigger)
+        assert (run.reason, model.paid) == ("limit_reached", 1)
+        trigger.config |= {"max_requests": 2, "instructions": "Do nothing.", **lost}
+        trigger.save()
+        redriven = redrive.rerun(run, by=owner, from_step="turn 2")
+        settle()
+        redriven = now_of(redriven)
+        if lost:
+            assert (redriven.reason, model.paid) == ("limit_reached", 1), "what is not valid changes nothing"
+        else:
+            assert (redriven.result["answer"], model.paid) == ("done", 2)
+            assert model.asked[0]["messages"][0] == model.asked[1]["messages"][0]
+
+    def test_a_model_that_was_named_wrongly_is_mended_by_a_run_again(self, shop, playing, owner):
+        model = playing(fails(404, "no such model"))
+        trigger = trigger_of(model="openai:scriptd")
+        start(trigger=trigger)
+        trigger.config |= {"model": "openai:scripted"}
+        trigger.save()
+        model.script[:] = [says("done")]
+        redriven = redrive.redrive(DeadLetter.objects.get(), by=owner)
+        settle()
+        assert now_of(redriven).result["by"] == "openai:scripted"
+        assert [asked["model"] for asked in model.asked] == ["scriptd", "scripted"]
+
     def test_a_config_that_is_not_valid_any_more_does_not_hold_a_run_up(self, shop, playing, ben):
         playing(calls(("shop_order", {})), says("done"))
         trigger = trigger_of()
@@ -275,6 +307,16 @@ class TestWithoutAModel:
         run = start(model="")
         assert (run.status, run.error["type"]) == ("dead", "NoModel")
         assert "LLM_MODEL" in run.error["message"]
+
+    def test_once_one_is_set_it_goes_on_from_where_it_failed(self, shop, playing, owner):
+        playing(says("done"))
+        trigger = trigger_of(model="")
+        start(trigger=trigger)
+        trigger.config |= {"model": "openai:scripted"}
+        trigger.save()
+        redriven = redrive.redrive(DeadLetter.objects.get(), by=owner)
+        settle()
+        assert now_of(redriven).result["answer"] == "done"
 
     def test_rules_are_used_where_some_are_named(self, shop):
         run = start(model="", otherwise="review-push", data={"ref": "refs/tags/v1", "after": "0", "repository": {}})
