@@ -119,7 +119,12 @@ def text_of(event: Event) -> str:
         text = event.data_text[:MOST_TEXT]
     except UnicodeDecodeError:
         return ""
-    return ESCAPED.sub(itself, text) if "\\" in text else text
+    return joined(ESCAPED.sub(itself, text)) if "\\" in text else text
+
+
+def joined(text: str) -> str:
+    """Halves that were escaped one by one are the sign they stand for; one without its other half is none."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def itself(escaped: re.Match[str]) -> str:

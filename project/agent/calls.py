@@ -13,6 +13,7 @@ from project.agent.plan import ANSWER
 from project.agent.turns import Call
 from project.lib import json_schema, strict_json
 from project.lib.redaction import without_secrets
+from project.lib.text import made_storable
 from triggers.durable import Durable
 
 LONGEST = 60_000  # characters of one result
@@ -103,5 +104,6 @@ def refused(why: str) -> tools.Said:
 
 
 def text_of(said: tools.Said) -> str:
-    text = without_secrets(json.dumps(said, ensure_ascii=False))
+    """As the model reads it: without secrets, and without what no request can carry."""
+    text = made_storable(without_secrets(json.dumps(said, ensure_ascii=False)))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters, the rest is left out)"

@@ -1,5 +1,7 @@
 """What a model may look at: an address, events, watched files, files at GitHub. Nothing here changes anything."""
 
+import re
+import stat
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -7,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from approvals import reads
+from approvals.connectors.github import REPO
 from approvals.errors import NoConnection, NotSent, Refused
 from project.lib.egress import EgressError, Session
 from triggers import search
@@ -26,12 +29,12 @@ class CannotRead(Exception):
 
 def http_get(host: str, url: str) -> dict[str, Any]:
     """Fetch an address of the public internet by GET and return its status and the beginning of its text."""
-    if host and urlsplit(url).hostname != host:
-        raise CannotRead(f"only addresses of {host} may be read")
     try:
+        if host and urlsplit(url).hostname != host:
+            raise CannotRead(f"only addresses of {host} may be read")
         with Session(PATIENCE) as http:
             answer = http.call("GET", url, follow=not host)
-    except EgressError as error:
+    except (EgressError, ValueError) as error:  # ValueError: this is no address
         raise CannotRead(str(error)) from None
     text = answer.body.decode(errors="replace")
     return {"status": answer.status, "type": answer.headers.get("content-type", ""), **beginning(text)}
@@ -51,6 +54,8 @@ def file_read(path: str) -> dict[str, Any]:
     """Read a text file in one of the folders that the desk watches."""
     try:
         place: Path = refuse_outside(path)
+        if not stat.S_ISREG(place.stat().st_mode):  # a pipe would be waited at for ever
+            raise CannotRead("it is no regular file")
         with place.open(encoding="utf-8", errors="replace") as file:
             return beginning(file.read(LONGEST + 1))
     except NotValid as refused:
@@ -61,6 +66,8 @@ def file_read(path: str) -> dict[str, Any]:
 
 def github_read(repo: str, path: str, ref: str = "main") -> dict[str, Any]:
     """Read a text file of a repository at GitHub, on a branch, tag or commit."""
+    if not re.fullmatch(REPO, repo) or {"", ".", ".."}.intersection([*repo.split("/"), *path.split("/")]):
+        raise CannotRead("`repo` is as team/name, and `path` leads to a file inside of it")
     try:
         text = reads.github_file(repo, path, ref)
     except (NoConnection, NotSent, Refused) as error:

@@ -17,6 +17,7 @@ from approvals.tiers import Tier
 from approvals.wish import Wish
 from project.agent import reads
 from project.lib.faults import first_fault
+from triggers import calls
 from triggers.durable import Durable
 from triggers.errors import Permanent
 
@@ -126,7 +127,7 @@ def propose(kind: str, connection: str | None, run: Durable, arguments: dict[str
 def fault_of(wish: Callable[[], Wish]) -> str:
     """Why nobody can be asked for this; empty when it can be done."""
     try:
-        wish()
+        wish().having_looked()
     except Permanent as error:
         kind = "there is no connection for it: " if isinstance(error, NoConnection) else ""
         return f"not possible: {kind}{error}"
@@ -161,11 +162,19 @@ def of_function(name: str, function: Function, doc: Function | None = None) -> T
         typed = {member: getattr(read(arguments), member) for member in takes}
         if acts:
             return answered(partial(function, run, **typed))
-        said: Said = run.step("look", partial(answered, partial(function, **typed)), timeout=READ_TIMEOUT)
+        said: Said = run.step("look", partial(answered, partial(in_time, name, partial(function, **typed))))
         return said
 
     text = inspect.getdoc(doc or function) or name
     return Tool(name=name, tier=Tier.READ, doc=text, schema=model.model_json_schema(), read=read, call=call)
+
+
+def in_time(name: str, look: Callable[[], Any]) -> Any:
+    """What it finds. One that hangs is told to the model and remembered so, and the run goes on without it."""
+    try:
+        return calls.call(name, look, (), {}, READ_TIMEOUT, what="tool")
+    except TimeoutError as error:
+        raise ToolFailed(str(error)) from None
 
 
 def answered(call: Callable[[], Any]) -> Said:

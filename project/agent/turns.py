@@ -4,7 +4,9 @@ A turn is `{response, results, say}`: `response` as the model's library writes i
 each call in it, in order; `say` is what the model is told besides. Turns are kept and left out whole, so that no call
 ever stands without its result."""
 
+import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,10 +54,18 @@ def text_in(response: dict[str, Any]) -> str:
 def name_calls(response: dict[str, Any]) -> None:
     """Give calls that share an id, or have none, ids of their own: a result must be bound to one of them."""
     seen: set[str] = set()
-    for number, part in enumerate(part for part in response["parts"] if part["part_kind"] == "tool-call"):
-        given = part["tool_call_id"] or "call"
-        part["tool_call_id"] = given if given not in seen and part["tool_call_id"] else f"{given}-{number + 1}"
+    parts = (part for part in response["parts"] if part["part_kind"] == "tool-call")
+    for number, part in enumerate(parts, 1):
+        part["tool_call_id"] = next(name for name in names_for(part["tool_call_id"], number) if name not in seen)
         seen.add(part["tool_call_id"])
+
+
+def names_for(given: str, number: int) -> Iterator[str]:
+    """What the call of this number in its turn may be named, the best first, without end."""
+    if given:
+        yield given
+    for count in itertools.count(number):
+        yield f"{given or 'call'}-{count}"
 
 
 def check_pairs(turns: list[Turn]) -> None:

@@ -1,5 +1,7 @@
 """What an agent asks for is an action like any other; each call gets one result, which says what became of it."""
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from approvals.errors import OutcomeUnknown, Refused
 from approvals.kinds import KINDS
 from approvals.models import Action
 from approvals.tiers import Tier
-from project.agent import tools, turns
+from project.agent import reads, tools, turns
 from project.agent.config import Config
 from project.agent.tools import ToolFailed
 from project.lib import json_schema
@@ -24,7 +26,7 @@ from tests.handlers import work
 from tests.model.walking import walks
 from tests.nodding import Shop, changed_kind, now_of, say, serving, settle
 from tests.scripted_model import calls, says
-from triggers import redrive
+from triggers import redrive, search
 from triggers.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -197,6 +199,11 @@ class TestCallsThatAreNone:
         assert (run.status, run.error["type"], model.paid, actions()) == ("dead", "CutOff", 2, [])
         assert run.error["message"].startswith("truncated tool call")
 
+    def test_no_two_calls_are_given_the_same_id(self):
+        parts = [{"part_kind": "tool-call", "tool_call_id": given} for given in ("x-3", "x", "x", "", "call-4", "")]
+        turns.name_calls({"parts": parts})
+        assert [part["tool_call_id"] for part in parts] == ["x-3", "x", "x-4", "call-4", "call-4-5", "call-6"]
+
     def test_calls_that_share_an_id_get_a_result_each(self, shop, playing):
         changed_kind(tier=Tier.LOW)
         model = playing(calls(("shop_order", {"cups": 1}), ("shop_order", {"cups": 2}), ids=("c", "c")), says("done"))
@@ -277,6 +284,16 @@ class TestTools:
         assert model.results()["c1"]["why"].startswith("not possible: there is no connection")
         assert not actions()
 
+    def test_a_target_that_cannot_be_looked_at_is_told_and_nobody_is_asked(self, shop, playing):
+        def current(far: Any, order: Any) -> Any:
+            raise Refused("404 no such shelf")
+
+        changed_kind(current=current)
+        model = playing(calls(("shop_order", {})), says("done"))
+        assert start().status == "succeeded"
+        assert model.results()["c1"]["why"].startswith("not possible: shop.order: its target cannot be looked at: ")
+        assert not actions()
+
     def test_it_finds_events_and_reads_watched_files(self, shop, playing, settings, tmp_path):
         settings.FILE_ROOTS = [str(tmp_path)]
         Path(tmp_path, "menu.txt").write_text("tea 2")
@@ -287,11 +304,75 @@ class TestTools:
         assert (menu["result"]["text"], outside["done"]) == ("tea 2", False)
         assert isinstance(found["result"], list)
 
-    @pytest.mark.parametrize("url", ["http://127.0.0.1/", "http://169.254.169.254/latest", "file:///etc/passwd"])
+    @pytest.mark.parametrize(
+        "url", ["http://127.0.0.1/", "http://169.254.169.254/latest", "file:///etc/passwd", "http://[", "http://a:b/"]
+    )
     def test_it_reads_addresses_only_through_the_guard(self, shop, playing, url):
-        model = playing(calls(("http_get", {"url": url})), says("done"))
-        start(tools=["http.get"])
-        assert model.results()["c1"]["done"] is False
+        both = ("http_get", {"url": url}), ("http_get_docs_example_org", {"url": url})
+        model = playing(calls(*both), says("done"))
+        start(tools=["http.get", "http.get@docs.example.org"])
+        assert [one["done"] for one in model.results().values()] == [False, False]
+
+    def test_only_regular_files_are_opened(self, shop, playing, settings, tmp_path):
+        settings.FILE_ROOTS = [str(tmp_path)]
+        os.mkfifo(tmp_path / "pipe")
+        wanted = [("file_read", {"path": f"{tmp_path}{name}"}) for name in ("/pipe", "", "/gone")]
+        model = playing(calls(*wanted), says("done"))
+        start(tools=["file.read"])
+        assert [one["why"] for one in model.results().values()] == [
+            "failed: it is no regular file",
+            "failed: it is no regular file",
+            "failed: No such file or directory",
+        ]
+
+    @pytest.mark.parametrize(
+        ("repo", "path"),
+        [("a/b/../../user", "x"), ("../user", "x"), ("a/b", "../../../user"), ("a/b", "/x"), ("a", "x")],
+    )
+    def test_it_reads_no_other_address_of_github(self, shop, playing, repo, path):
+        model = playing(calls(("github_read", {"repo": repo, "path": path})), says("done"))
+        start(tools=["github.read"])
+        assert "inside of it" in model.results()["c1"]["why"]
+
+    def test_one_that_takes_too_long_is_told_and_not_waited_for_again(self, shop, playing, monkeypatch):
+        monkeypatch.setattr(tools, "READ_TIMEOUT", 0.01)
+        over = threading.Event()
+
+        @tools.tool("slow")
+        def slow() -> None:
+            """Hangs."""
+            over.wait()
+
+        try:
+            model = playing(calls(("slow", {})), says("ok"))
+            run = start(tools=["slow"])
+        finally:
+            over.set()
+            tools.OWN.pop("slow")
+        assert (run.status, run.result["answer"]) == ("succeeded", "ok")
+        assert model.results()["c1"]["why"] == "failed: the tool “slow” took longer than 0.01 s"
+
+    def test_a_text_that_cannot_be_sent_is_told_without_what_is_wrong_with_it(self, shop, playing):
+        """Halves of a pair, as a sender may escape them, or a tool may answer with."""
+
+        @tools.tool("half")
+        def half() -> str:
+            """Says half a sign."""
+            return "cup \ud83c"
+
+        raw = r'{"tea": "oolong", "sign": "\ud83c\udf75", "half": "\ud83c"}'
+        try:
+            model = playing(calls(("half", {})), says("ok"))
+            event = builders.event(raw=raw.encode())
+            builders.run("agent", trigger=trigger_of(tools=["half"]), event=event)
+            work()
+        finally:
+            tools.OWN.pop("half")
+        assert model.results()["c1"]["result"] == "cup \ufffd"
+        assert '"sign": "🍵", "half": "\ufffd"' in model.last()[1]["content"]
+        search.index()
+        [found] = reads.event_search("oolong")
+        assert found["payload"] == '{"tea": "oolong", "sign": "🍵", "half": "\ufffd"}'
 
     def test_a_host_may_be_all_it_reads(self, shop, playing):
         model = playing(calls(("http_get_docs_example_org", {"url": "https://evil.example/?d=1"})), says("done"))
