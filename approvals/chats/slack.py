@@ -82,8 +82,8 @@ def author_in(told: Any) -> str:
         return ""
     inner = told["event"] if isinstance(told.get("event"), dict) else told
     named = (told.get("team_id") or told.get("team"), inner.get("user") or told.get("user_id"))
-    ids = [one.get("id") if isinstance(one, dict) else one for one in named]
-    return "/".join(ids) if all(isinstance(one, str) and one for one in ids) else ""
+    team, user = (one.get("id") if isinstance(one, dict) else one for one in named)
+    return f"{team}/{user}" if all(isinstance(one, str) and one for one in (team, user)) else ""
 
 
 def hear(config: Mapping[str, Any], secrets: Mapping[str, Any], came: Call) -> Heard:

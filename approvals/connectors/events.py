@@ -15,7 +15,7 @@ from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from triggers.cloudevents import STRUCTURED
 from triggers.configure import PUBLISHED
-from triggers.durable import RESERVED
+from triggers.envelope import RESERVED
 from triggers.errors import BadDelivery, QueueFull, TooMany
 from triggers.models import Audit, ConfigVersion, Source
 from triggers.publish import publish
