@@ -59,9 +59,10 @@ def lift(row: Freeze, *, by: "User | None") -> Freeze:
         row.refresh_from_db()
         Audit.write("lift", row, by=by, name=row.name)
         held = Action.objects.filter(status__in=[Status.APPROVED, Status.UNKNOWN], frozen_until__gt=now)
+        cards = list(held.values_list("pk", flat=True))
         held.update(not_before=now, frozen_until=None)  # another one may hold it
-        changed("actions")
-        changed("approvals")
+        for topic in ("actions", "approvals", *(f"action:{pk}" for pk in cards)):
+            changed(topic)
     return row
 
 

@@ -6,5 +6,5 @@ from project.lib import stream
 
 
 def changed(topic: str, *, id: int | str = "", version: int = 0) -> None:
-    """Publish `topic` once the current transaction commits. A lost hint costs a browser ten seconds."""
+    """Publish `topic` once the current transaction commits. A lost hint costs a page one minute at most."""
     transaction.on_commit(lambda: stream.publish(topic, id, version), robust=True)

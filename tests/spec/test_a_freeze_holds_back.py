@@ -10,7 +10,7 @@ from django.test import Client
 from approvals import clearing, decide, freezing, starts
 from approvals.errors import NotValid
 from approvals.models import Action, Freeze
-from project.lib import clock
+from project.lib import clock, stream
 from project.lib.schema import rfc3339
 from project.people.models import User
 from tests import builders
@@ -76,13 +76,19 @@ def test_lifted_it_holds_nothing_back_any_more(shop: Shop, ben: User) -> None:
 
 
 def test_however_many_it_held_it_is_lifted_by_a_few_questions(
-    ben: User, django_assert_max_num_queries: Callable[..., Any]
+    ben: User,
+    django_assert_max_num_queries: Callable[..., Any],
+    django_capture_on_commit_callbacks: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(stream, "publish", lambda topic, *_: told.append(topic))
     freeze = frozen()
     until = clock.now() + timedelta(hours=1)
     held = [builders.action(status="approved", frozen_until=until) for _ in range(20)]
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(12), django_capture_on_commit_callbacks(execute=True):
         freezing.lift(freeze, by=ben)
+    assert {f"action:{one.pk}" for one in held} <= set(told), "a card that is open says so"
     assert not Action.objects.filter(pk__in=[one.pk for one in held], frozen_until__isnull=False).exists()
 
 
