@@ -10,10 +10,10 @@ import orjson
 from approvals.errors import NotValid
 from project.agent import tools
 from project.agent.plan import ANSWER
+from project.agent.prompt import as_json
 from project.agent.turns import Call
 from project.lib import json_schema, strict_json
 from project.lib.redaction import without_secrets
-from project.lib.text import made_storable
 from triggers.durable import Durable
 
 LONGEST = 60_000  # characters of one result
@@ -36,7 +36,7 @@ def perform(
             wrong.append(call)
             branches[f"turn {turn} call {number}"] = partial(refused, str(fault))
     said = run.parallel(branches)
-    texts = [text_of(said[name]) for name in branches]
+    texts = [as_json(said[name], LONGEST) for name in branches]
     return [{"id": call.id, "tool": call.tool, "text": text} for call, text in zip(calls, texts, strict=True)], wrong
 
 
@@ -101,9 +101,3 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def refused(why: str) -> tools.Said:
     return {"done": False, "why": why}
-
-
-def text_of(said: tools.Said) -> str:
-    """As the model reads it: without secrets, and without what no request can carry."""
-    text = made_storable(without_secrets(json.dumps(said, ensure_ascii=False)))
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters, the rest is left out)"

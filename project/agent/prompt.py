@@ -50,7 +50,7 @@ def value_at(whole: Any, path: str) -> Any:
     return whole
 
 
-def as_json(value: Any) -> str:
+def as_json(value: Any, most: int = LONGEST) -> str:
     """In one line, without what looks like a password or a key, and without what no request can carry."""
     text = made_storable(without_secrets(json.dumps(value, ensure_ascii=False)))
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text):,} characters, the rest is left out)"
+    return text if len(text) <= most else f"{text[:most]} … ({len(text):,} characters, the rest is left out)"
