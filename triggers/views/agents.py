@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from project.lib.diagram import Arrow, states
+from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
@@ -71,7 +72,7 @@ def made(request: HttpRequest) -> HttpResponseBase:
     except Problem as refused:
         form.refuse(refused)
         return list_of(request, form)
-    messages.success(request, f"{agent.slug} is there; events that name it move it from now on.")
+    messages.success(request, phrase("{agent} is there; events that name it move it from now on.", agent=agent.slug))
     return redirect("agent", slug=agent.slug)
 
 
@@ -149,5 +150,5 @@ def moves_of(machine: Machine) -> list[dict[str, Any]]:
 @needs("configure")
 def archive(request: HttpRequest, slug: str) -> HttpResponse:
     doors.archive(get_object_or_404(Agent, slug=slug, archived_at=None), by=who(request))
-    messages.success(request, f"{slug} is archived: no event moves it any more. Its history stays.")
+    messages.success(request, phrase("{agent} is archived: no event moves it. Its history stays.", agent=slug))
     return redirect("agents")
