@@ -17,7 +17,7 @@ from project.lib import clock
 from tests.conftest import until
 from tests.files import Listening, file_source, listening, told
 from triggers.ingest import ingest
-from triggers.listeners import snapshot
+from triggers.listeners import file, snapshot
 from triggers.listeners.file import FileListener
 from triggers.models import Event, Source, Watch, WatchedFile
 
@@ -118,6 +118,42 @@ def test_a_rename_is_one_move_and_without_moves_a_going_and_a_coming(inbox: Path
         assert desk.look() == [("moved", "b.txt")]
         assert set(other.look()) == {("created", "b.txt"), ("deleted", "a.txt")}
     assert Event.objects.get(type="inbox.moved").data["from"] == str(inbox / "a.txt")
+
+
+def test_a_change_is_told_while_a_large_tree_is_still_looked_at(
+    inbox: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (inbox / f"{number}.txt").write_text(str(number))
+    with listening(file_source("native", inbox)) as desk:
+        desk.look()
+        monkeypatch.setattr(file, "SLICE", 1)
+        desk.listener.next_look = 0.0
+        desk.turn()
+        with monkeypatch.context() as endless:
+            endless.setattr(file.Sweep, "go_on", lambda sweep: True)
+            (inbox / "new.txt").write_text("new")
+            assert desk.hear(lambda: told("native")) == [("created", "new.txt")]
+        assert desk.listener.sweep is not None
+        until(lambda: desk.turn() or desk.listener.sweep is None)
+        assert desk.hear(lambda: True) == [("created", "new.txt")], "nor again at the end of it"
+
+
+def test_what_is_found_slice_by_slice_is_compared_as_one(
+    inbox: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file, "SLICE", 1)
+    for number in range(8):
+        (inbox / f"{number}.txt").write_text(str(number))
+    with listening(source) as desk:
+        for _ in range(10):
+            desk.look()
+        (inbox / "sub").mkdir()
+        (inbox / "3.txt").rename(inbox / "sub" / "moved.txt")
+        (inbox / "4.txt").unlink()
+        for _ in range(10):
+            desk.look()
+        assert sorted(told("inbox")) == [("deleted", "4.txt"), ("moved", "sub/moved.txt")]
 
 
 def test_what_is_moved_in_comes_and_what_is_moved_out_goes(inbox: Path, source: Source, tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ what was remembered, and what changed is told.
 Everything is looked at when the listening begins, when hints were lost, and every minute (a large tree less often, so
 that looking costs next to nothing): hints only make it quick."""
 
+import itertools
+import math
 import os
 import stat
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from django.db.models import F
@@ -37,6 +39,7 @@ REST = 500  # times the processor time a look took, until the next one: 0.2 % of
 ROOT = 1.0  # seconds between two looks at the root itself
 RETRY = 60.0  # seconds until hints are asked for again
 MOST_POLLED = 10_000  # files
+SLICE = 2_000  # files walked in one turn: what settles meanwhile is told some 20 ms later at most
 SHORTEST = 0.01  # seconds between two turns while something settles
 
 
@@ -55,6 +58,23 @@ class Pending:
     hinted: bool
 
 
+@dataclass(slots=True)
+class Sweep:
+    """One look at everything, under way: what is still to be walked, what was seen, and what that cost so far."""
+
+    rest: Iterator[tuple[bytes, Look]]
+    seen: dict[bytes, Look] = field(default_factory=dict)
+    cost: float = 0.0  # seconds of processor time
+
+    def go_on(self) -> bool:
+        """Walk one slice; False when that was the last one."""
+        began = time.thread_time()
+        found = list(itertools.islice(self.rest, SLICE))
+        self.seen.update(found)
+        self.cost += time.thread_time() - began
+        return len(found) == SLICE
+
+
 class FileListener(Listener):
     """Watches the files of its source."""
 
@@ -66,6 +86,7 @@ class FileListener(Listener):
         self.inode: tuple[int, int] | None = None
         self.hints: Hints | None = None
         self.pending: dict[bytes, Pending] = {}
+        self.sweep: Sweep | None = None
         self.why = ""  # no hints are given, or a file cannot be looked at
         self.is_new = True  # nothing was looked at since the listening began
         self.is_deaf = False  # hints were missed: they are asked for anew
@@ -78,14 +99,15 @@ class FileListener(Listener):
             self.next_root = now + ROOT
             self.check_root()
         self.hear()
-        if now >= self.next_look:
-            self.look_everywhere(now)
+        self.look_around(now)
         self.tell_settled(now)
         self.note(Watch.WATCHING, self.why)
 
     def pause(self) -> float:
-        """Until something has settled, where that is sooner than the next turn."""
+        """Until something has settled, where that is sooner than the next turn; none while there is more to walk."""
         usual = super().pause()
+        if not self.failures and self.sweep:
+            return SHORTEST
         if self.failures or not self.pending:
             return usual
         first = min(one.since for one in self.pending.values()) + self.watch.settle_seconds
@@ -106,6 +128,7 @@ class FileListener(Listener):
         self.snapshot = Snapshot(self.source, self.watch, self.root)
         self.snapshot.load()
         self.pending.clear()
+        self.sweep = None
         self.listen()
         self.first_look()
         self.inode = (found.st_dev, found.st_ino)
@@ -150,7 +173,7 @@ class FileListener(Listener):
 
     def let_go(self) -> None:
         self.drop_hints()
-        self.inode = None
+        self.inode = self.sweep = None
 
     def check_root(self) -> None:
         """Begin again when the folder was replaced or hints were missed; ask for hints again where they are wanted."""
@@ -176,17 +199,15 @@ class FileListener(Listener):
         self.snapshot.tell([*changes.told, *changes.silent], silent=True)
         Watch.objects.update_or_create(source=self.source, defaults={"scope": scope})
 
-    def files(self) -> list[tuple[bytes, Look]]:
-        """What is there, in full; raises Trouble for more than may be polled."""
-        found: list[tuple[bytes, Look]] = []
-        for entry in self.walked():
-            found.append(entry)
-            if self.hints is None and len(found) > MOST_POLLED:
+    def files(self) -> Iterator[tuple[bytes, Look]]:
+        """What is there; raises Trouble for more than may be polled."""
+        for number, entry in enumerate(self.walked(), start=1):
+            if self.hints is None and number > MOST_POLLED:
                 many = f"over {MOST_POLLED:,} files are too many to be looked at every {POLL:.0f} s"
                 raise Trouble(f"{self.why}; {many}" if self.why else many)
             if self.stopped.is_set():
                 raise Trouble("stopped")
-        return found
+            yield entry
 
     def walked(self) -> Iterable[tuple[bytes, Look]]:
         if not self.only:
@@ -204,10 +225,20 @@ class FileListener(Listener):
         if everything:
             self.next_look = 0.0
 
-    def look_everywhere(self, now: float) -> None:
-        began = time.thread_time()
-        self.snapshot.tell_cut_short()
-        seen = dict(self.files())
+    def look_around(self, now: float) -> None:
+        """Look at everything when it is time, a slice each turn."""
+        if self.sweep is None:
+            if now < self.next_look:
+                return
+            self.snapshot.tell_cut_short()
+            self.sweep, self.next_look = Sweep(self.files()), math.inf  # unless hints are lost before its end
+        if not self.sweep.go_on():
+            done, self.sweep = self.sweep, None
+            self.expect_news(done.seen, now)
+            self.next_look = min(self.next_look, now + (max(SWEEP, REST * done.cost) if self.hints else POLL))
+
+    def expect_news(self, seen: dict[bytes, Look], now: float) -> None:
+        """All at once, when everything was walked: what went here and came there is one move."""
         known = self.snapshot.known
         for name, look in seen.items():
             remembered = known[name].look if name in known else None
@@ -217,8 +248,6 @@ class FileListener(Listener):
             if name not in seen:
                 self.expect(name, now, hinted=self.is_new)
         self.is_new = False
-        cost = time.thread_time() - began
-        self.next_look = now + (max(SWEEP, REST * cost) if self.hints else POLL)
 
     def expect(self, name: bytes, since: float, *, hinted: bool) -> None:
         """Look at `name` once it has been left alone for the time to settle, which began at `since` or when it was
