@@ -187,7 +187,7 @@ def how_it_failed(action: Action) -> dict[str, Any]:
     error = ENDS[action.status]
     last = action.decisions.filter(verdict="reject").order_by("-pk").first()
     why = last.reason if last and action.status == Status.REJECTED else (action.error or {}).get("message", "")
-    why = why or action.reason_code.replace("_", " ")
+    why = why or action.cancel_reason or action.reason_code.replace("_", " ")
     sentence = (error.__doc__ or "").strip()
     return {"type": error.__name__, "message": f"A-{action.pk} “{action.title}”: {sentence}{f' {why}' if why else ''}"}
 

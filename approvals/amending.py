@@ -12,7 +12,7 @@ from django.db import transaction
 
 from approvals.backtest import Backtest, compare
 from approvals.errors import NeedsSecondAdmin, NotValid, PolicyMoved
-from approvals.guarding import asks_less, guards_high, may_mean_high
+from approvals.guarding import asks_less, guards_high, may_be_high
 from approvals.lockouts import lockouts
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
 from approvals.policy import again_when_moved
@@ -81,7 +81,7 @@ def amended(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Amend
     own = () if verb == "archive" else (rule_of({"slug": slug, "version": version, **fields}),)
     after = tuple(sorted([*others, *own], key=lambda rule: (rule.order, rule.slug)))
     found = compare(before, after)
-    loosens, warns = tuple(loosened(row, fields, found, others)), tuple(lockouts(fields))
+    loosens, warns = tuple(loosened(row, fields, found, others)), tuple(lockouts(fields, others))
     return Amendment(verb, slug, fields, row.version if row else 0, number, found, loosens, warns)
 
 
@@ -89,21 +89,16 @@ def loosened(row: PolicyRule | None, fields: dict[str, Any], found: Backtest, ot
     """What a change makes less than high, or may, in sentences."""
     said = []
     if row is not None and asks_less(row.stored, fields):
-        does = guards_high(row.stored)
+        does = guards_high(row.stored, others)
         if does:
             said.append(f"The rule {row.slug} {does}, and would be {'changed' if fields else 'taken away'}.")
-        elif not found.all_of_them and row.effect == REQUIRE and could_be_high(row, others):
+        elif not found.all_of_them and row.effect == REQUIRE and may_be_high(row.plan, others):
             said.append(f"It was tried on the newest {found.looked_at} actions only; older ones may have been high.")
     for high, becomes in ((found.less_than_high, "be less"), (found.high_for_others, "need fewer or other people")):
         if high:
             numbers = ", ".join(f"A-{pk}" for pk in high[:5])
             said.append(f"{len(high)} of the last 30 days that were high would {becomes}: {numbers}.")
     return said
-
-
-def could_be_high(row: PolicyRule, others: Sequence[Rule]) -> bool:
-    """May what it means be high by itself, or by another rule?"""
-    return may_mean_high(row.plan) or any(rule.tier == Tier.HIGH for rule in others)
 
 
 @again_when_moved

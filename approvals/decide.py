@@ -18,6 +18,7 @@ from approvals.errors import (
     ApprovalProblem,
     Changed,
     NotReviewer,
+    NotValid,
     StepUpRequired,
     TooLate,
 )
@@ -38,7 +39,7 @@ from approvals.tiers import Tier
 from project.lib import clock, gate, spans
 from project.lib.failpoints import failpoint
 from project.lib.prepared import Select
-from project.lib.text import is_storable
+from project.lib.text import is_storable, reason_of
 from project.people.models import User
 from triggers import bells
 from triggers.models import Audit, Run
@@ -288,12 +289,13 @@ def cancel(action: Action, *, by: User, reason: str = "") -> Action:
 
 
 def call_off(held: Action, now: datetime, *, by: User | None, reason: str) -> None:
-    """End what has not started, inside the caller's transaction. Raises TooLate, AlreadyDecided."""
+    """End what has not started, inside the caller's transaction. Raises TooLate, AlreadyDecided, NotValid."""
     if held.is_settled:
         raise AlreadyDecided(**how_it_ended(held))
     if held.status not in (Status.AWAITING, Status.APPROVED):
         raise TooLate(status=held.status)
-    settle(held, "cancel", now, by=by, ended_by=by, reason_code=reason.strip()[:64] or "cancelled")
+    why = reason_of(reason, NotValid)
+    settle(held, "cancel", now, by=by, ended_by=by, reason_code="cancelled", cancel_reason=why)
 
 
 def open_of(run: int) -> "QuerySet[Act, tuple[int]]":

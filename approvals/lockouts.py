@@ -1,17 +1,18 @@
 """Whom a rule of the policy would lock out: told before it is saved, in sentences."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from approvals.guarding import guards_high
-from approvals.rules import REQUIRE
+from approvals.rules import REQUIRE, Rule
 from approvals.teams import admins
 from approvals.tiers import Tier
 from project.people import roles
 from project.people.models import User
 
 
-def lockouts(fields: dict[str, Any]) -> list[str]:
-    """Sentences about a rule of these fields; it can be saved all the same."""
+def lockouts(fields: dict[str, Any], others: Sequence[Rule]) -> list[str]:
+    """Sentences about a rule of these fields beside `others`; it can be saved all the same."""
     said = []
     if fields and fields["effect"] == REQUIRE:
         wanted = fields["reviewers"] or [roles.REVIEWER]
@@ -21,7 +22,7 @@ def lockouts(fields: dict[str, Any]) -> list[str]:
             said.append(f"It needs {needed} of {people} and there {is_many(able)}: nobody could approve what it means.")
         elif able == needed and (fields["four_eyes"] or fields["tier"] == Tier.HIGH):
             said.append(f"There {is_many(able)} in {people}: what one of them asked for, nobody could approve.")
-    if fields and guards_high(fields) and len(admins()) == 1:
+    if fields and guards_high(fields, others) and len(admins()) == 1:
         said.append("There is one admin. To change this rule later a second one must confirm: make one first.")
     return said
 

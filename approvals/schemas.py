@@ -146,6 +146,7 @@ class ActionOut(ActionRow):
 
     reason: str
     reason_code: str
+    cancel_reason: str
     policy: str
     reviewers: list[str]
     groups: list[dict[str, Any]]
@@ -166,7 +167,7 @@ class ActionOut(ActionRow):
     def of(cls, action: Action, *, reviewers: list[str], arguments: bool) -> dict[str, Any]:
         facts = ActionRow.facts(action)
         spoken = list(action.decisions.select_related("by").order_by("pk"))
-        for name in ("reason", "reason_code", "policy", "groups", "ruled_by", "four_eyes"):
+        for name in ("reason", "reason_code", "cancel_reason", "policy", "groups", "ruled_by", "four_eyes"):
             facts[name] = getattr(action, name)
         editors = [row.by_id for row in spoken if row.verdict == "edit"]
         facts |= {

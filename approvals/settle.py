@@ -30,7 +30,7 @@ def settle(action: Action, verb: str, now: datetime, *, by: "User | None" = None
         action.refresh_from_db(fields=["announced"])
         say(action, "settled")
     seen = {"digest": action.digest, "revision": action.revision}
-    Audit.write(verb, action, by=by, status=action.status, reason=action.reason_code, **seen)
+    Audit.write(verb, action, by=by, status=action.status, reason=action.cancel_reason or action.reason_code, **seen)
     show(action)
 
 

@@ -199,8 +199,8 @@ def take_it_back(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     """The request itself is withdrawn."""
-    done = words("Withdrawn. Nothing was sent.")
-    return attempted(request, pk, lambda action: decide.cancel(action, by=who(request)), done)
+    done, why = words("Withdrawn. Nothing was sent."), request.POST.get("reason", "")
+    return attempted(request, pk, lambda action: decide.cancel(action, by=who(request), reason=why), done)
 
 
 @require_POST

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(postgres.serve(durable=True)) if wish.postgres else ""
         shop = stack.enter_context(desk(server, quick=False, OWNER_PASSWORD=PASSWORD))
-        shop.start()
+        shop.start("--bare")
         shop.python(LIFE.format(count=wish.events))
         person = signed_in(shop)
         for page in (*PAGES, *MORE):

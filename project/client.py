@@ -132,6 +132,7 @@ class Action(dict[str, Any]):
         return (
             (f"{said[-1]['by']}: {said[-1]['reason']}" if said else "")
             or str(error.get("message") or "")
+            or str(self.get("cancel_reason") or "")
             or str(self.get("reason_code") or "").replace("_", " ")
         )
 

@@ -135,6 +135,7 @@ class Action(Stateful):
     tier = models.CharField(max_length=8, choices=Tier)
     status = models.CharField(max_length=12, choices=Status)
     reason_code = models.CharField(max_length=64, blank=True, default="")  # why it ended: asked_enough, execute_by, ...
+    cancel_reason = models.TextField(blank=True, default="", db_default="")  # of whoever withdrew it, in their words
 
     # What it is about; the canonical text is what is shown, digested and delivered
     title = models.CharField(max_length=200)

@@ -258,6 +258,20 @@ class TestLooseningHigh:
         row = create("people", owner, when, quorum=2)
         assert isinstance(amending.save("archive", "people", row, by=owner, version=1), PolicyRule)
 
+    @pytest.mark.parametrize("high", ["action.kind == 'github.comment'", "action.arguments.repo == 'acme/shop'"])
+    @pytest.mark.parametrize("when", ["action.kind == 'github.comment'", "action.tier == 'low'"])
+    def test_so_does_one_for_a_kind_that_another_rule_makes_high(self, owner, when, high):
+        row = create("people", owner, when, quorum=2)
+        create("all-high", owner, high, tier="high")
+        change = amending.save("archive", "people", row, by=owner, version=1)
+        assert isinstance(change, PolicyChange)
+        assert "names people for what may be high" in change.reasons[0]
+
+    def test_one_for_another_kind_than_that_which_a_rule_makes_high_is_changed_by_one(self, owner):
+        row = create("people", owner, "action.kind == 'github.create_pr'", quorum=2)
+        create("all-high", owner, "action.kind == 'github.comment'", tier="high")
+        assert isinstance(amending.save("archive", "people", row, by=owner, version=1), PolicyRule)
+
     def test_what_could_not_be_tried_on_all_actions_counts_as_if_it_loosened_what_may_be_high(self, owner, monkeypatch):
         monkeypatch.setattr("approvals.backtest.MOST", 1)
         odd = create("odd", owner, "action.arguments.amount > 500")

@@ -3,6 +3,7 @@
 import pytest
 
 from approvals import decide
+from approvals.act import how_it_failed
 from approvals.errors import (
     AlreadyDecided,
     AlreadySaid,
@@ -17,6 +18,7 @@ from approvals.models import Action, Decision
 from project.lib import canonical
 from tests import builders
 from tests.nodding import now_of, say
+from triggers.models import Audit
 
 pytestmark = pytest.mark.django_db
 
@@ -175,6 +177,25 @@ class TestCancel:
         assert decide.cancel(builders.action(by=eve), by=eve).status == "cancelled"
         assert decide.cancel(builders.action(by=eve), by=ann).status == "cancelled"
         assert decide.cancel(builders.action(by=eve), by=ben).status == "cancelled"
+
+    def test_keeps_the_whole_reason_where_people_and_the_handler_read_it(self, action, ann, sign_in):
+        why = f"The customer wrote again: {'it is settled, ' * 20}no refund is wanted any more."
+        gone = decide.cancel(action, by=ann, reason=f"  {why} ")
+        assert (gone.cancel_reason, gone.reason_code) == (why, "cancelled")
+        assert how_it_failed(gone)["message"].endswith(why)
+        assert why in sign_in(ann).get(f"/actions/{action.pk}").content.decode()
+        assert sign_in(ann).get(f"/api/v1/actions/{action.pk}").json()["cancel_reason"] == why
+        assert Audit.objects.get(kind="action", verb="cancel", ref=str(action.pk)).detail["reason"] == why
+
+    def test_comes_with_a_reason_from_the_page(self, action, ann, sign_in):
+        sign_in(ann).post(f"/actions/{action.pk}/cancel", {"reason": "Asked for by mistake."})
+        assert (now_of(action).status, now_of(action).cancel_reason) == ("cancelled", "Asked for by mistake.")
+
+    @pytest.mark.parametrize("why", ["x" * 2001, "\x00"])
+    def test_for_a_reason_that_cannot_be_kept_is_refused(self, action, ann, why):
+        with pytest.raises(NotValid):
+            decide.cancel(action, by=ann, reason=why)
+        assert now_of(action).status == "awaiting"
 
     def test_is_said_to_whoever_clicks_later(self, action, ann, ben):
         decide.cancel(action, by=ann)
