@@ -1,4 +1,4 @@
-"""The drill of docs/production.md: a backup of PostgreSQL is restored after more was sent, and nothing is sent twice."""
+"""The drill of docs/production.md: a backup of PostgreSQL is restored after more was sent; nothing is sent twice."""
 
 import subprocess
 from collections.abc import Iterator
@@ -70,8 +70,5 @@ def restored(backup: bytes, server: str) -> str:
 
 def ticked(shop: Desk) -> bool:
     """Has the desk looked at everything at least once since the restore?"""
-    return bool(
-        shop.rows(
-            "SELECT 1 FROM triggers_pulse WHERE name = 'tick' AND at > (SELECT until FROM triggers_counted WHERE name = 'restored')"
-        )
-    )
+    since = "SELECT until FROM triggers_counted WHERE name = 'restored'"
+    return bool(shop.rows(f"SELECT 1 FROM triggers_pulse WHERE name = 'tick' AND at > ({since})"))
