@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ from approvals.starts import EXECUTE_WITHIN
 from approvals.tiers import Tier
 from approvals.wish import Undo, Wish, version_of
 from project.lib import crypto, spans
+from triggers import redrive
 from triggers.durable import Durable
 from triggers.models import Audit, Run
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 ENOUGH = 3  # rejections of one key within a day
 OPEN = (Status.AWAITING, Status.APPROVED)
+content: ContextVar[tuple[str, str]] = ContextVar("content", default=("", ""))  # the place it is asked at, and what
 
 
 class BeingUndone(Exception):
@@ -97,7 +102,27 @@ def first_time(run: Run, step: str, wish: Wish, now: datetime, ruling: Ruling) -
 
 
 def implicit_key(run: Run, step: str) -> str:
-    return f"R-{run.origin_id}/{step}"
+    place, asked = content.get()
+    return f"R-{run.origin_id}/{step.removeprefix(place)}/{asked}" if asked else f"R-{run.origin_id}/{step}"
+
+
+@contextmanager
+def known_by(run: Durable, asked: str) -> Iterator[None]:
+    """Meanwhile an act without a key is known by what is asked for, and not by its place: who asks for it may come to
+    it by another way when the run is run again, as a model does."""
+    told = content.set((run.beneath_branch(""), asked))
+    try:
+        yield
+    finally:
+        content.reset(told)
+
+
+def is_to_repeat(run: Run, step: str, holder: Action) -> bool:
+    """Did a person tick this very effect, to have it once more?"""
+    if not content.get()[1]:
+        return step in run.send_again
+    before = redrive.kin_of(run).exclude(pk=run.pk)
+    return bool(run.send_again) and holder.acts.filter(run__in=before, name__in=run.send_again).exists()
 
 
 def holder_of(wish: Wish, key: str) -> Action | None:
@@ -114,7 +139,7 @@ def from_holder(run: Run, step: str, wish: Wish, holder: Action, now: datetime) 
     if Compensation.objects.of_effect(holder).under_way().exists():
         raise BeingUndone(holder.pk)
     same_place = holder.origin_run == run.origin_id and holder.step == step
-    if step in run.send_again and holder.is_settled:
+    if holder.is_settled and is_to_repeat(run, step, holder):
         check_may_repeat(run.requester, holder)
         Action.objects.filter(pk=holder.pk).update(gave_key_up=True)
         Audit.write("send once more", holder, by=run.requester, run=run.pk)

@@ -36,6 +36,7 @@ class Wish:
     evidence: list[dict[str, Any]]
     expires: timedelta
     found: Met = NOTHING  # what it would meet, once somebody has looked
+    has_looked: bool = False
 
     @classmethod
     def of(
@@ -79,11 +80,14 @@ class Wish:
         )
 
     def having_looked(self) -> Wish:
-        """The same, bound to what its target is now; to be called before BEGIN, for what is not an action yet.
+        """The same, bound to what its target is now; to be called before BEGIN, for what is not an action yet. What has
+        looked does not look again.
 
         Raises NotSent, OutcomeUnknown when nobody can look at the moment, Permanent when it cannot be looked at."""
+        if self.has_looked:
+            return self
         try:
-            return replace(self, found=met(self.kind, self.connection, self.typed))
+            return replace(self, found=met(self.kind, self.connection, self.typed), has_looked=True)
         except Refused as error:
             raise Permanent(f"{self.kind.name}: its target cannot be looked at: {error}") from error
 

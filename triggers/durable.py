@@ -332,7 +332,8 @@ class Durable:
         return {name: ended[name].result() for name in branches}
 
     def beneath_branch(self, name: str) -> str:
-        """The name of what must be unique in the run, as an act: beneath the branch that asks, if one does."""
+        """The name of what must be unique in the run, as an act: beneath the branch that asks, if one does. Of no name
+        what all those beneath it begin with."""
         around = branch.get().name
         return f"{around}/{name}" if around else name
 

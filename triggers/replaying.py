@@ -50,8 +50,10 @@ class Replay:
 def replay(agent: Agent, *, since: datetime | None = None, until: datetime | None = None) -> Replay:
     """Begin at the last snapshot before `since` (None: at the beginning) and take up every event again, to `until`.
 
-    Raises NotValid when its machine is not loaded or too many events came, PayloadGone when a guard would have to
-    read what retention removed."""
+    Raises NotValid when `until` is before `since`, its machine is not loaded or too many events came, PayloadGone when
+    a guard would have to read what retention removed."""
+    if since and until and until < since:
+        raise NotValid("`until` is earlier than `since`: there is nothing between them to replay.", field="until")
     machine = MACHINES.get(agent.machine)
     if machine is None:
         raise NotValid(f"No code is loaded for the machine `{agent.machine}`.", field="machine")

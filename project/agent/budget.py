@@ -1,21 +1,35 @@
 """How much an agent may use: of a run, and of a trigger in a day. Asked before each request that is really made."""
 
-from datetime import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from project.agent.models import MICRO, Spending
+from django.db import transaction
+from django.db.models import Sum
+
+from project.agent.models import MICRO, Reservation, Spending
 from project.lib import clock
+from project.lib.retrying import retried
 from triggers.errors import EndsRun, Permanent
-from triggers.models import Run
+from triggers.models import Run, Trigger
 
 Plan = dict[str, Any]
+SLACK = timedelta(seconds=60)  # beyond its patience, until a request whose worker is gone holds nothing back any more
+PAUSE = timedelta(seconds=10)  # before a request that found the rest of the day held back looks again
 
 
 class LimitReached(EndsRun):
     """An agent used what its limits allow. It ends the run; a person may raise the limit and run it again."""
 
     reason = "limit_reached"
+
+
+class Held(Exception):
+    """All that is left of the day is held back by requests under way. What they do not use is free again."""
+
+    after = PAUSE
 
 
 class NoPrice(Permanent):
@@ -39,18 +53,13 @@ class Used:
         self.seconds += answer["took"]
         self.cost += Decimal(answer["cost"] or 0)
 
-    def check(self, run: Run) -> None:
+    def check(self) -> None:
         """Raises LimitReached before a request that would be one too many."""
         limits = self.limits
         refuse("requests of a run", self.requests, limits["max_requests"])
         refuse("tokens of a run", self.tokens, limits["max_tokens"])
         refuse("seconds of a run", self.seconds, limits["max_seconds"])
         refuse("dollars of a run", self.cost, limits["max_cost"])
-        if limits["day_tokens"] is None and limits["day_cost"] is None:
-            return
-        day = Spending.objects.of_day(run.trigger_id, midnight(clock.now())).total()
-        refuse("tokens of a day", day.tokens, limits["day_tokens"])
-        refuse("dollars of a day", day.cost, limits["day_cost"])
 
     def check_calls(self, more: int) -> None:
         """Count the calls of one turn. Raises LimitReached before any of them when they are too many."""
@@ -62,6 +71,48 @@ class Used:
 def refuse(what: str, used: Any, most: Any) -> None:
     if most is not None and used >= Decimal(str(most)):
         raise LimitReached(f"limit reached: {most} {what}")
+
+
+@contextmanager
+def held_back(run: Run, limits: dict[str, Any], tokens: int, cost: str | None, patience: float) -> Iterator[None]:
+    """While one request is under way that may come to `tokens` and `cost` (None: nobody knows, so to all of the rest):
+    of several runs of a trigger at once none asks for what another one is about to use.
+
+    Raises LimitReached when the day's share is used, Held when it may be."""
+    if run.trigger_id is None or (limits["day_tokens"] is None and limits["day_cost"] is None):
+        yield
+        return
+    most = Decimal(cost if cost is not None else str(limits["day_cost"] or 0))
+    held = {"tokens": tokens, "micros": int(most * MICRO)}
+    reserve(run, run.trigger_id, limits, held, timedelta(seconds=patience) + SLACK)
+    try:
+        yield
+    finally:
+        release(run)
+
+
+@retried
+def reserve(run: Run, trigger: int, limits: dict[str, Any], held: dict[str, int], lease: timedelta) -> None:
+    with transaction.atomic():
+        Trigger.objects.select_for_update(of=("self",), no_key=True).get(pk=trigger)
+        now = clock.now()
+        day = Spending.objects.of_day(trigger, midnight(now)).total()
+        refuse("tokens of a day", day.tokens, limits["day_tokens"])
+        refuse("dollars of a day", day.cost, limits["day_cost"])
+        Reservation.objects.filter(trigger=trigger, until__lte=now).delete()
+        others = Reservation.objects.filter(trigger=trigger).exclude(run=run)
+        about = others.aggregate(tokens=Sum("tokens", default=0), micros=Sum("micros", default=0))
+        try:
+            refuse("tokens of a day", day.tokens + about["tokens"], limits["day_tokens"])
+            refuse("dollars of a day", day.cost + Decimal(about["micros"]) / MICRO, limits["day_cost"])
+        except LimitReached as error:
+            raise Held(f"{error}, with what requests under way may use") from None
+        Reservation.objects.update_or_create(run=run, defaults={"trigger": trigger, "until": now + lease, **held})
+
+
+@retried
+def release(run: Run) -> None:
+    Reservation.objects.filter(run=run).delete()
 
 
 def midnight(now: datetime) -> datetime:
@@ -79,18 +130,23 @@ def price(limits: dict[str, Any], answer: dict[str, Any]) -> str | None:
 
 
 def note(run: Run, step: str, model: str, answer: dict[str, Any]) -> None:
-    """Write down what an answer cost, whatever becomes of it."""
-    cost = answer["cost"]
-    Spending.objects.create(
-        run=run,
-        trigger=run.trigger_id,
-        step=step,
-        model=model[:200],
-        tokens_in=answer["tokens_in"],
-        tokens_out=answer["tokens_out"],
-        micros=None if cost is None else int(Decimal(cost) * MICRO),
-        at=clock.now(),
-    )
+    """Write down what an answer cost, whatever becomes of it; nothing is held back for it any more."""
+    cost, now = answer["cost"], retried(clock.now)()
+    fields = {
+        "trigger": run.trigger_id,
+        "model": model[:200],
+        "tokens_in": answer["tokens_in"],
+        "tokens_out": answer["tokens_out"],
+        "micros": None if cost is None else int(Decimal(cost) * MICRO),
+    }
+
+    @retried
+    def book() -> None:
+        with transaction.atomic():
+            Spending.objects.get_or_create(run=run, step=step, at=now, defaults=fields)
+            Reservation.objects.filter(run=run).delete()
+
+    book()
 
 
 def check_priced(limits: dict[str, Any], cost: str | None) -> None:

@@ -1,6 +1,8 @@
 """The calls of one turn: read strictly, run side by side, each answered exactly once."""
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import orjson
 
 from approvals.errors import NotValid
+from approvals.propose import known_by
 from project.agent import tools
 from project.agent.plan import ANSWER
 from project.agent.prompt import as_json
@@ -24,37 +27,59 @@ class Wrong(Exception):
 
 
 def perform(
-    run: Durable, plan: dict[str, Any], turn: int, calls: list[Call]
+    run: Durable, plan: dict[str, Any], turn: int, calls: list[Call], done: Counter[str]
 ) -> tuple[list[dict[str, str]], list[Call]]:
-    """One result `{id, tool, text}` a call, in order, and those that could not be read."""
+    """One result `{id, tool, text}` a call, in order, and those that could not be read.
+
+    `done` counts what this run has done so far, by its content; what is done now is added."""
     wrong: list[Call] = []
     branches: dict[str, Callable[[], tools.Said]] = {}
+    asked: dict[str, str] = {}
     for number, call in enumerate(calls, 1):
+        name = f"turn {turn} call {number}"
         try:
-            branches[f"turn {turn} call {number}"] = branch(run, plan, call)
+            function, asked[name] = branch(run, plan, call)
         except Wrong as fault:
             wrong.append(call)
-            branches[f"turn {turn} call {number}"] = partial(refused, str(fault))
+            branches[name] = partial(refused, str(fault))
+            continue
+        nth = done[asked[name]] + list(asked.values()).count(asked[name])
+        branches[name] = partial(known, run, asked[name] if nth == 1 else f"{asked[name]}#{nth}", function)
     said = run.parallel(branches)
+    done.update(what for name, what in asked.items() if said[name]["done"])
     texts = [as_json(said[name], LONGEST) for name in branches]
     return [{"id": call.id, "tool": call.tool, "text": text} for call, text in zip(calls, texts, strict=True)], wrong
 
 
-def branch(run: Durable, plan: dict[str, Any], call: Call) -> Callable[[], tools.Said]:
-    """What to do for this call. Raises Wrong."""
+def known(run: Durable, content: str, function: Callable[[], tools.Said]) -> tools.Said:
+    """A model that is run again may come to the same effect by another way: that is one effect all the same. The same
+    once more in one run is another one, unless the first came to nothing."""
+    with known_by(run, content):
+        return function()
+
+
+def branch(run: Durable, plan: dict[str, Any], call: Call) -> tuple[Callable[[], tools.Said], str]:
+    """What to do for this call, and the hash of what it asks for. Raises Wrong."""
     offered = offered_as(plan, call.tool)
     arguments = arguments_of(call, offered["schema"])
     if offered["name"] == ANSWER:
-        return partial(refused, "give the answer alone, when the results of the other calls are there")
+        return partial(refused, "give the answer alone, when the results of the other calls are there"), ""
     try:
         tool = tools.named(offered["name"])
     except LookupError:
-        return partial(refused, "this tool was taken away")
+        return partial(refused, "this tool was taken away"), ""
     try:
-        tool.read(arguments)
+        typed = tool.read(arguments)
     except NotValid as error:
         raise Wrong(error.detail) from None
-    return partial(tool.call, run, arguments, plan["origin"])
+    return partial(tool.call, run, arguments, plan["origin"]), content_of(tool, typed)
+
+
+def content_of(tool: tools.Tool, typed: Any) -> str:
+    """The same for the same effect, however its arguments were written."""
+    plain = typed.model_dump(mode="json", by_alias=True, exclude_none=True)
+    text = json.dumps([tool.name.partition("@")[0], plain], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def answer_in(plan: dict[str, Any], calls: list[Call]) -> dict[str, Any] | None:

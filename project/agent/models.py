@@ -21,6 +21,22 @@ class SpendingQuerySet(models.QuerySet["Spending"]):
         return Total(**self.aggregate(**SUMS))
 
 
+class Reservation(models.Model):
+    """What a request under way may come to, held back from what its trigger has left for the day; one a run."""
+
+    run = models.OneToOneField(Run, models.CASCADE, related_name="reservation", primary_key=True)
+    trigger = models.BigIntegerField()
+    tokens = models.PositiveIntegerField()
+    micros = models.PositiveBigIntegerField()  # millionths of a dollar
+    until = models.DateTimeField()  # then whoever asked is gone
+
+    class Meta:
+        indexes = [models.Index(fields=["trigger", "until"], name="held_of_a_day")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.tokens}"
+
+
 class Spending(models.Model):
     """One answer of a model: how much text went in and out, and its price. None: nobody knows the price."""
 

@@ -35,6 +35,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
 from project.agent.turns import LEFT_OUT, Turn, check_pairs, name_calls, size
 from project.lib.egress import trust
@@ -160,6 +161,14 @@ def cost_of(response: ModelResponse) -> Decimal | None:
         return response.cost().total_price
     except (LookupError, ValueError, AssertionError):
         return None
+
+
+def estimate(name: str, *, tokens_in: int, tokens_out: int) -> str | None:
+    """Dollars of a request that is not made yet, by the same list."""
+    provider, _, plain = name.rpartition(":")
+    usage = RequestUsage(input_tokens=tokens_in, output_tokens=tokens_out)
+    cost = cost_of(ModelResponse(parts=[], usage=usage, model_name=plain, provider_name=provider or None))
+    return None if cost is None else str(cost)
 
 
 def said_by(error: Exception) -> str:

@@ -110,10 +110,21 @@ def of_kind(name: str, kind: kinds.Kind, connection: str) -> Tool:
 def propose(kind: str, connection: str | None, run: Durable, arguments: dict[str, Any], why: str) -> Said:
     """Ask for the effect, wait for whoever must nod, and tell the model what became of it."""
 
-    def wish() -> Wish:
-        return Wish.of(kind, connection, None, why, (), None, arguments)
+    looked: list[Wish] = []  # by this worker, a moment ago: the target is not asked twice
 
-    if fault := run.step("look it over", partial(fault_of, wish)):
+    def wish() -> Wish:
+        return looked[0] if looked else Wish.of(kind, connection, None, why, (), None, arguments)
+
+    def look() -> str:
+        """Why nobody can be asked for this; empty when it can be done."""
+        try:
+            looked.append(wish().having_looked())
+        except Permanent as error:
+            what = "there is no connection for it: " if isinstance(error, NoConnection) else ""
+            return f"not possible: {what}{error}"
+        return ""
+
+    if fault := run.step("look it over", look):
         return {"done": False, "why": fault}
     try:
         result, number = told(settled(run, kind, wish))
@@ -122,16 +133,6 @@ def propose(kind: str, connection: str | None, run: Durable, arguments: dict[str
     action = Action.objects.get(pk=number)
     said: Said = {"done": True, "action": f"A-{number}", "result": result}
     return said | ({"a_person_changed_it_to": action.arguments} if action.revision > 1 else {})
-
-
-def fault_of(wish: Callable[[], Wish]) -> str:
-    """Why nobody can be asked for this; empty when it can be done."""
-    try:
-        wish().having_looked()
-    except Permanent as error:
-        kind = "there is no connection for it: " if isinstance(error, NoConnection) else ""
-        return f"not possible: {kind}{error}"
-    return ""
 
 
 # What only looks

@@ -1,6 +1,7 @@
 """An agent's run: ask the model, do what it asks for as far as it may, and tell it what became of that."""
 
 import time
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -43,6 +44,7 @@ class Talk:
         self.used = Used(agreed)
         self.faults = Faults()
         self.turns: list[Turn] = []
+        self.done: Counter[str] = Counter()  # of what was asked for, by its content
         self.room: int = agreed["limits"]["context_tokens"]
         self.number = 0
         self.began = time.monotonic()
@@ -71,7 +73,7 @@ class Talk:
         if answer is not None:
             return answer
         self.used.check_calls(len(asked))
-        results, wrong = calls.perform(self.run, self.plan, self.number, asked)
+        results, wrong = calls.perform(self.run, self.plan, self.number, asked, self.done)
         self.faults.add(wrong)
         self.turns.append({"response": response, "results": results, "say": ""})
         return None
@@ -116,9 +118,9 @@ class Talk:
             step = name if number == 1 else f"{name} try {number}"
             try:
                 answer: dict[str, Any] = self.run.step(step, partial(self.ask, step, kept, tokens))
-            except provider.ModelBusy as busy:
+            except (provider.ModelBusy, budget.Held) as busy:
                 if number == TRIES:
-                    raise
+                    raise budget.LimitReached(str(busy)) if isinstance(busy, budget.Held) else busy from None
                 row = self.run.row  # a later attempt, or who runs it again, has pauses of its own
                 self.run.sleep(f"{name} pause {number} of R-{row.pk} attempt {row.attempt}", busy.after * number)
             else:
@@ -127,16 +129,24 @@ class Talk:
 
     def ask(self, step: str, kept: list[Turn], tokens: int) -> dict[str, Any]:
         """The request itself: only a step that is not remembered comes here."""
-        self.used.check(self.run.row)
-        is_cut = len(kept) < len(self.turns)
-        answer = provider.request(self.plan, kept, answer_tokens=tokens, patience=self.patience(), is_cut=is_cut)
-        if "overflow" in answer:
-            return answer
-        limits = self.plan["limits"]
-        answer["cost"] = budget.price(limits, answer)
-        budget.note(self.run.row, step, answer["model"], answer)
+        self.used.check()
+        limits, is_cut, patience = self.plan["limits"], len(kept) < len(self.turns), self.patience()
+        with budget.held_back(self.run.row, limits, *self.at_most(kept, tokens), patience):
+            answer = provider.request(self.plan, kept, answer_tokens=tokens, patience=patience, is_cut=is_cut)
+            if "overflow" in answer:
+                return answer
+            answer["cost"] = budget.price(limits, answer)
+            budget.note(self.run.row, step, answer["model"], answer)
         budget.check_priced(limits, answer["cost"])
         return answer
+
+    def at_most(self, kept: list[Turn], tokens: int) -> tuple[int, str | None]:
+        """About how many tokens the next request comes to, and dollars; None when nobody knows its price."""
+        told = {name: self.plan[name] for name in ("instructions", "prompt", "tools")}
+        tokens_in = size(told) + sum(map(size, kept))
+        counted = {"tokens_in": tokens_in, "tokens_out": tokens}
+        cost = provider.estimate(self.plan["model"], **counted)
+        return tokens_in + tokens, budget.price(self.plan["limits"], {**counted, "cost": cost})
 
     def patience(self) -> float:
         """Seconds for the next request. Raises GivenBack when this worker's time would end in the middle of it: whoever

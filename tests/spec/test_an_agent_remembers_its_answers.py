@@ -1,16 +1,20 @@
 """An agent's every answer is remembered: nothing is paid for twice, and a run ends where its budget does."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
 from django.utils.module_loading import import_string
 
 from approvals.models import Action
 from approvals.tiers import Tier
-from project.agent.models import Spending
-from project.lib import failpoints
+from project.agent.models import Reservation, Spending
+from project.lib import clock, failpoints
 from tests import builders
 from tests.agent_runs import Playing, stage, start, trigger_of
+from tests.chaos.faults import CAUSES
 from tests.handlers import work
 from tests.nodding import Shop, changed_kind, now_of, say, serving, settle
 from tests.scripted_model import calls, drips, fails, hangs_up, says
@@ -221,9 +225,51 @@ class TestBudgets:
         assert start(trigger=trigger).reason == ""
         assert model.paid == 4
 
+    @pytest.mark.parametrize("gone_for", [{"minutes": 1}, {"minutes": 5}])
+    def test_what_a_worker_that_is_gone_held_back_is_free_again_after_a_while(self, shop, playing, later, gone_for):
+        playing(says("done"))
+        trigger = trigger_of(day_tokens=200)
+        held = {"tokens": 5000, "micros": 0, "until": clock.now() + timedelta(minutes=3)}
+        Reservation.objects.create(
+            run=builders.run("agent", status="dead", finished_at=clock.now()), trigger=trigger.pk, **held
+        )
+        later(**gone_for)
+        assert start(trigger=trigger).status == ("waiting" if gone_for["minutes"] == 1 else "succeeded")
+
+    def test_a_day_that_stays_held_back_ends_the_run_in_the_end(self, shop, playing, later):
+        model = playing(says("done"))
+        trigger = trigger_of(day_tokens=200)
+        held = {"tokens": 200, "micros": 0, "until": clock.now() + timedelta(hours=3)}
+        Reservation.objects.create(
+            run=builders.run("agent", status="dead", finished_at=clock.now()), trigger=trigger.pk, **held
+        )
+        run = start(trigger=trigger)
+        for _ in range(5):
+            later(minutes=2)
+            settle()
+        assert (now_of(run).reason, model.asked) == ("limit_reached", [])
+        assert "requests under way" in now_of(run).error["message"]
+
     def test_a_limit_in_dollars_needs_a_price(self, shop, playing):
         playing(says("done"))
         assert start(max_cost=1).error["type"] == "NoPrice"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_is_busy_for_a_moment_costs_no_second_request(playing):
+    model = playing(says("done"))
+    refused: list[str] = []
+
+    def busy(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        if sql.startswith('INSERT INTO "agent_spending"') and len(refused) < 3:
+            refused.append(sql)
+            raise OperationalError("locked") from CAUSES["locked"]()
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(busy):
+        run = start(tools=[], day_tokens=1000)
+    assert (run.status, run.attempt, model.paid, len(refused)) == ("succeeded", 1, 1, 3)
+    assert Spending.objects.count() == 1
 
 
 class TestAServerThatDoesNotCount:
