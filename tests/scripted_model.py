@@ -6,7 +6,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -121,6 +121,10 @@ class Answering(BaseHTTPRequestHandler):
             self.connection.close()
             return
         text = answer.get("text") or json.dumps(answer["body"])
+        with suppress(ConnectionError):  # whoever asked may be gone
+            self.say(answer, text)
+
+    def say(self, answer: dict[str, Any], text: str) -> None:
         self.send_response(answer.get("status", 200))
         for name, value in {"content-type": "application/json", **answer.get("headers", {})}.items():
             self.send_header(name, value)

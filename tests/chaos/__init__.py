@@ -66,6 +66,8 @@
       races/test_limits_hold::test_a_slot_is_freed_with_the_last_word_of_its_run_whoever_speaks_it
     killed while what a failed run did is undone
       chaos/test_triage_survives_its_workers::test_killed_while_what_a_failed_run_did_is_undone
+    killed between the requests of an agent, and in the middle of one
+      chaos/test_an_agent_survives_its_workers::test_no_request_is_paid_for_twice_and_its_effect_happens_once
     a disk that is full
       chaos/test_the_database_is_lost::test_a_full_disk_refuses_at_the_door_and_loses_nothing
 """
