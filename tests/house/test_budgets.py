@@ -1,6 +1,7 @@
 """What a browser must load stays small: our own files as they are served, compressed."""
 
 import gzip
+import re
 from pathlib import Path
 
 import django_htmx
@@ -9,7 +10,8 @@ from project import assets
 from tests.house import tree
 
 KIB = 1024
-SCRIPTS, STYLES = 32 * KIB, 10 * KIB  # of all files together; a page loads the same ones everywhere
+SCRIPTS, STYLES = 32 * KIB, 9 * KIB  # of all files together; a page loads the same ones everywhere
+TONES = ("ok", "run", "wait", "retry", "fail", "dead", "skip", "dim")
 HTMX = Path(django_htmx.__file__).parent / "static" / "django_htmx" / "htmx-2.min.js"
 
 
@@ -34,3 +36,13 @@ def test_the_styles():
 def test_what_is_left_out_of_a_style_changes_nothing():
     text = '/* why */\n.a  > .b {\n  color: red;  --x: calc(1px + 2px);\n}\n.c::after { content: "a  b; /* c */"; }\n'
     assert assets.lean(text) == '.a>.b{color:red;--x:calc(1px + 2px)}.c::after{content:"a  b; /* c */"}'
+
+
+def test_every_class_that_is_styled_is_worn_somewhere():
+    """The page of an approval has a budget too: tests/approvals/test_pages.py."""
+    bare = re.sub(r"/\*.*?\*/|\{[^{}]*\}", " ", "".join(path.read_text() for path in files("css")), flags=re.DOTALL)
+    styled = set(re.findall(r"\.([a-z][\w-]*)", bare))
+    makers = [*tree.templates(), *tree.modules(), *files("js")]
+    worn = set(re.findall(r"[a-z][\w-]*", " ".join(path.read_text() for path in makers)))
+    built = {f"{start}{tone}" for start in ("is-", "on-") for tone in TONES}  # a template puts these together
+    assert sorted(styled - worn - built) == []
