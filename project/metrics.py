@@ -41,11 +41,15 @@ COUNTERS = {
     "nightdesk_skipped": ("skipped", ("trigger",), "Runs that were not started because one was still at work."),
     "nightdesk_middleware": ("middleware", ("middleware", "outcome"), "What each middleware did with events."),
     "nightdesk_actions": ("actions", ("kind", "tier", "status"), "Actions that were settled."),
+    "nightdesk_llm_requests": ("llm_requests", ("model", "handler"), "Answers of models."),
+    "nightdesk_llm_tokens": ("llm_tokens", ("model", "handler", "direction"), "Tokens of models, in and out."),
+    "nightdesk_llm_cost_usd": ("llm_cost", ("model", "handler"), "Dollars for answers whose price is known."),
 }
 HISTOGRAMS = {
     "nightdesk_door_seconds": ("door", "From a delivery's headers to the end of the answer."),
     "nightdesk_run_start_delay_seconds": ("start", "From queued to the first try, of runs that ended."),
     "nightdesk_event_to_result_seconds": ("result", "From received to succeeded, without re-runs."),
+    "nightdesk_event_cost_usd": ("run_cost", "Dollars for models of one run that ended, where a price is known."),
     "nightdesk_approval_wait_seconds": ("approval", "From proposed to decided, medium and high."),
     "nightdesk_resume_delay_seconds": (
         "resume",

@@ -4,18 +4,20 @@ A scrape then reads the tallies and counts only the rows of the last minute, at 
 desk has behind it. A minute is kept back because a transaction may become visible after younger ones. Events are
 counted when they were matched (an hour at most is waited for it), runs and actions when they ended."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Min, Model, OuterRef, QuerySet, Subquery, Sum
 
 from approvals.models import Action
+from project.agent.models import MICRO, Spending
 from project.lib import clock
 from triggers import tallies
-from triggers.models import Counted, Event, Run, Step, Wait
+from triggers.models import Counted, Event, Run, Step, Tally, Wait
 from triggers.models.tally import BEGINNING
 from triggers.tallies import SUM, Key
 
@@ -24,6 +26,8 @@ STRIDE = timedelta(seconds=10)  # less than this is not worth a transaction
 LOOKS = 5  # times a reader begins anew
 PIECE = 20_000  # rows looked at in one go
 UNMATCHED_FOR = timedelta(hours=1)  # after which an event counts as `accepted` for good
+OTHER = "other"
+MODELS = 50  # names of models that are told apart; whatever a server calls itself beyond them is `other`
 WENT_ON = ("wait", "sleep", "act")  # kinds of steps with which a woken run goes on
 
 
@@ -36,6 +40,7 @@ class Flow:
     field: str
     count: Callable[["QuerySet[Model]"], Counter[Key]]
     until: Callable[[datetime], datetime] = lambda horizon: horizon
+    unsure: str = ""  # the status of rows that may yet become something else, and are counted later
 
     def between(self, after: datetime, until: datetime) -> "QuerySet[Model]":
         return self.rows().filter(**{f"{self.field}__gt": after, f"{self.field}__lte": until})
@@ -69,6 +74,9 @@ def runs(rows: "QuerySet[Model]") -> Counter[Key]:
             observe(counts, "result", finished - received)
     for woken, went_on in resumed(rows):
         observe(counts, "resume", went_on - woken)
+    priced = Spending.objects.filter(run__in=rows.values("pk")).order_by().values("run").annotate(price=Sum("micros"))
+    for price in priced.filter(price__isnull=False).values_list("price", flat=True):
+        climb(counts, "run_cost", price / MICRO)
     return counts
 
 
@@ -91,16 +99,40 @@ def actions(rows: "QuerySet[Model]") -> Counter[Key]:
     return counts
 
 
+def spendings(rows: "QuerySet[Model]") -> Counter[Key]:
+    """Requests, tokens and dollars by model and handler. A model that is new here gets a name of its own while there
+    are some left."""
+    sums = {"n": Count("pk"), "went_in": Sum("tokens_in"), "came_out": Sum("tokens_out"), "price": Sum("micros")}
+    counted = rows.values_list("model", "run__handler").annotate(**sums, first=Min("pk")).order_by("first")
+    names = {
+        json.loads(labels)[0] for labels in Tally.objects.filter(name="llm_requests").values_list("labels", flat=True)
+    }
+    counts: Counter[Key] = Counter()
+    for model, handler, requests, went_in, came_out, price, _ in counted:
+        if model not in names and len(names - {OTHER}) >= MODELS:
+            model = OTHER
+        names.add(model)
+        counts["llm_requests", (model, handler)] += requests
+        counts["llm_tokens", (model, handler, "in")] += went_in
+        counts["llm_tokens", (model, handler, "out")] += came_out
+        counts["llm_cost", (model, handler)] += (price or 0) / MICRO  # type: ignore[assignment]
+    return counts
+
+
 def observe(counts: Counter[Key], name: str, took: timedelta) -> None:
-    seconds = max(0.0, took.total_seconds())
-    counts[name, (tallies.rung(name, seconds),)] += 1
-    counts[name, (SUM,)] += seconds  # type: ignore[assignment]
+    climb(counts, name, max(0.0, took.total_seconds()))
+
+
+def climb(counts: Counter[Key], name: str, value: float) -> None:
+    counts[name, (tallies.rung(name, value),)] += 1
+    counts[name, (SUM,)] += value  # type: ignore[assignment]
 
 
 FLOWS = (
-    Flow("events", Event.objects.all, "received_at", events, matched_until),
+    Flow("events", Event.objects.all, "received_at", events, matched_until, "accepted"),
     Flow("runs", Run.objects.all, "finished_at", runs),
     Flow("actions", Action.objects.all, "settled_at", actions),
+    Flow("spendings", Spending.objects.all, "at", spendings),
 )
 
 
@@ -148,4 +180,4 @@ def untils() -> dict[str, datetime]:
 def since(flow: Flow, after: datetime) -> Counter[Key]:
     """What the rows say that are not added up yet; an event that is not matched yet counts later."""
     rows = flow.between(after, flow.reach(after, clock.now()))
-    return flow.count(rows.exclude(status="accepted"))
+    return flow.count(rows.exclude(status=flow.unsure) if flow.unsure else rows)

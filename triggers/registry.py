@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -74,7 +74,8 @@ undoing_of: list[Callable[["Run"], dict[str, Any] | None]] = []  # what a run's 
 knows_kind: list[Callable[[str], bool]] = []  # whether there is a kind of action of this name
 used_by: list[Callable[["Run"], dict[str, Any] | None]] = []  # what asking models took; None: none was asked
 costs_of: list[Callable[[Collection[str]], dict[str, dict[str, Any]]]] = []  # by handler, of today and of an event
-lacking: list[Callable[[str], str]] = []  # what must be set before a handler can work; empty: nothing
+# what must be set before a handler can work with this config, None where it is not known; empty: nothing
+lacking: list[Callable[[str, Mapping[str, Any] | None], str]] = []
 # who can go on with a letter, which a person runs again, in his own way
 taken_up: list[Callable[["DeadLetter", Sequence[str], "User | None"], "Run | None"]] = []
 spare_rows: dict[str, Callable[[datetime], "Iterator[QuerySet[Any]]"]] = {}  # what may go by now, in this order

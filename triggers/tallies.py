@@ -18,7 +18,8 @@ from triggers.models import Tally
 EVERY = 5.0  # seconds between two writes of one process
 DOOR = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # seconds, upper ends
 SLOW = (0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0, 28800.0, 86400.0, 604800.0)
-LADDERS = {"door": DOOR}  # of the histograms; every other one climbs SLOW
+DOLLARS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+LADDERS = {"door": DOOR, "run_cost": DOLLARS}  # of the histograms; every other one climbs SLOW
 SUM = "sum"
 Key = tuple[str, tuple[str, ...]]
 

@@ -20,6 +20,10 @@ PLAN = "what it may do"  # the step in which all this is written down
 NO_MODEL = words(
     "No model is set: set LLM_MODEL, and LLM_BASE_URL or LLM_API_KEY, or name one in the config of the trigger."
 )
+BY_RULES = words(
+    "No model is set: the handler named under “Otherwise” works by rules instead. Set LLM_MODEL, and LLM_BASE_URL or"
+    " LLM_API_KEY, or name a model here."
+)
 
 
 def model_of(config: Config) -> str:

@@ -1,6 +1,6 @@
 """What pages say of agents: what a run used, what a handler costs, and what is missing."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,7 +10,7 @@ from django.db.models import Count, Q, Sum
 
 from project.agent.budget import midnight
 from project.agent.models import MICRO, Spending
-from project.agent.plan import NO_MODEL, PLAN
+from project.agent.plan import BY_RULES, NO_MODEL, PLAN
 from project.lib import clock
 from triggers.models import Run
 
@@ -62,6 +62,9 @@ def dollars(micros: Decimal) -> str:
     return f"{micros / MICRO:.6f}".rstrip("0").rstrip(".")
 
 
-def lacking(handler: str) -> str:
-    """What must be set before it can work; empty when nothing is."""
-    return NO_MODEL if handler == HANDLER and not settings.LLM_MODEL else ""
+def lacking(handler: str, config: Mapping[str, Any] | None) -> str:
+    """What must be set before it can work with this config of a trigger; empty when nothing is."""
+    told = config or {}
+    if handler != HANDLER or settings.LLM_MODEL or told.get("model"):
+        return ""
+    return BY_RULES if told.get("otherwise") else NO_MODEL

@@ -106,8 +106,8 @@ def test_no_request_is_paid_for_twice_and_its_effect_happens_once(
 
 
 def strike_until_enough(plan: Plan, story: Story) -> None:
-    """A pool child dies at the named places by itself; from outside die one in the middle of a request and, in turn, the
-    worker with all its children."""
+    """A pool child dies at the named places by itself; from outside die one in the middle of a request, now and then
+    the worker with all its children."""
     main, seen, until = 0, 0, time.monotonic() + 400
     while plan.deaths < KILLS or main < MAIN_KILLS:
         assert time.monotonic() < until, f"only {plan.deaths} deaths"

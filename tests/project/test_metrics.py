@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from approvals.act import act
 from project import metrics_rows
+from project.agent.models import Spending
 from project.checks_live import approved
 from project.lib import clock
 from tests import builders
@@ -261,3 +262,42 @@ def test_what_was_approved_and_is_not_begun_shows_by_its_age_and_what_is_held_ba
     later(seconds=100)
     assert 90 <= numbers()["nightdesk_oldest_approved_seconds",] < 150
     assert "could have started" in approved(), "/settings/checks and /readyz say it too"
+
+
+def test_what_models_took_is_counted_by_model_and_handler_and_goes_on_after_it_was_added_up(later):
+    for model, micros in (("small", 2000), ("small", None), ("large", 5_000_000)):
+        spend(model, micros)
+    for _ in range(2):
+        told = numbers()
+        assert told["nightdesk_llm_requests_total", "agent", "small"] == 2
+        assert told["nightdesk_llm_tokens_total", "in", "agent", "small"] == 200
+        assert told["nightdesk_llm_tokens_total", "out", "agent", "small"] == 40
+        assert told["nightdesk_llm_cost_usd_total", "agent", "small"] == pytest.approx(0.002)
+        assert told["nightdesk_llm_cost_usd_total", "agent", "large"] == 5
+        assert told["nightdesk_event_cost_usd_count",] == 2
+        assert told["nightdesk_event_cost_usd_sum",] == pytest.approx(5.002)
+        assert told["nightdesk_event_cost_usd_bucket", "0.0025"] == 1
+        later(minutes=5)
+        metrics_rows.add_up()
+    assert Tally.objects.filter(name="llm_cost").count() == 2
+
+
+def test_models_without_end_become_one_number(later, monkeypatch):
+    monkeypatch.setattr(metrics_rows, "MODELS", 2)
+    for number in range(4):
+        spend(f"model {number}", 1_000_000)
+    assert {key[-1] for key in numbers() if key[0] == "nightdesk_llm_requests_total"} == {"model 0", "model 1", "other"}
+    later(minutes=5)
+    metrics_rows.add_up()
+    spend("model 1", 1_000_000)
+    spend("model 9", 1_000_000)
+    told = {key[-1]: value for key, value in numbers().items() if key[0] == "nightdesk_llm_cost_usd_total"}
+    assert told == {"model 0": 1, "model 1": 2, "other": 3}
+
+
+def spend(model: str, micros: int | None) -> None:
+    now = clock.now()
+    run = builders.run("agent", status="succeeded", started_at=now, finished_at=now)
+    Spending.objects.create(
+        run=run, trigger=None, step="turn 1", model=model, tokens_in=100, tokens_out=20, micros=micros, at=now
+    )

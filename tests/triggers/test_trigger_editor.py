@@ -291,3 +291,23 @@ def test_an_older_version_is_put_into_the_form_and_saved_as_a_new_one(admin, own
     assert (row.filter, row.priority, row.enabled, row.version) == ("event.data.a == 1", 3, True, 4)
     for odd in ("99", "x", "-1"):
         assert "An older version" not in admin.get(f"/triggers/triage?restore={odd}").content.decode()
+
+
+def test_an_agent_without_a_model_is_told_what_to_set_and_that_rules_are_used(admin, settings):
+    assert registry.HANDLERS["agent"].config
+    missing, rules = "No model is set: set LLM_MODEL", "works by rules instead"
+
+    def told(**config: str) -> tuple[bool, bool]:
+        text = admin.post(NEW, typed(handler="agent", config_of="agent", look="1", **config)).content.decode()
+        return missing in text, rules in text
+
+    assert told(**{"config-instructions": "Help."}) == (True, False)
+    assert told(**{"config-otherwise": "triage-issue"}) == (False, True)
+    assert told(**{"config-model": "openai:gpt-5"}) == (False, False)
+    settings.LLM_MODEL = "openai:gpt-5"
+    assert told() == (False, False)
+    row = builders.trigger("agent", slug="helper", config={"instructions": "Help.", "otherwise": "triage-issue"})
+    page = reverse("trigger-edit", args=[row.slug])
+    assert rules not in admin.get(page).content.decode()
+    settings.LLM_MODEL = ""
+    assert rules in admin.get(page).content.decode()

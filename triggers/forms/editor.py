@@ -51,6 +51,11 @@ class Editor:
         return ConfigForm(model, self.data if self.was_shown("config_of", handler) else None, config=told)
 
     @property
+    def config_as_it_stands(self) -> dict[str, Any]:
+        """What is in the fields of the config, right or wrong."""
+        return {name: self.config[name].value() for name in self.config.fields} if self.config else {}
+
+    @property
     def parts(self) -> list[DeskForm]:
         return [part for part in (self.form, self.made, self.config) if part is not None]
 

@@ -1,7 +1,7 @@
 """Handlers: the code that is loaded, what each does and wakes for, and the files that could not be loaded."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,8 @@ def costs_of(names: Collection[str]) -> dict[str, dict[str, Any]]:
     return {name: cost for ask in registry.costs_of for name, cost in ask(names).items()}
 
 
-def lacks(name: str) -> str:
-    return next((missing for ask in registry.lacking if (missing := ask(name))), "")
+def lacks(name: str, config: Mapping[str, Any] | None = None) -> str:
+    return next((missing for ask in registry.lacking if (missing := ask(name, config))), "")
 
 
 @require_safe

@@ -24,6 +24,7 @@ from triggers.models import Breaker, Event, Run, Source, Trigger
 from triggers.models.trigger import TOLD
 from triggers.sources.schedule import zones
 from triggers.views.bench import Bench, as_of, differences, versions_of
+from triggers.views.handlers import lacks
 from triggers.views.sources import plan_of
 from triggers.views.triggers import state_of
 
@@ -167,6 +168,7 @@ def page(
         "types": known_types(chosen),
         "chosen_is_clock": row is None and is_clock(chosen),
         "chosen": registry.HANDLERS.get(editor.form.chosen_handler),
+        "lacks": lacks(editor.form.chosen_handler, editor.config_as_it_stands),
         "broken": sorted(registry.BROKEN.items()),
         "fresh": Trigger.objects.get(pk=row.pk) if row and stale else None,
         **made_of(editor),
