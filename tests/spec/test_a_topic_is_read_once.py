@@ -129,6 +129,28 @@ def test_a_full_queue_pauses_the_partitions_and_keeps_the_group(far):
     one.let_go()
 
 
+def test_a_pause_does_not_outlive_what_is_held(far):
+    """Somebody joins the group and leaves it while our queue is full: what we held is read again once there is room."""
+    source = topics(far, offset_reset="earliest")
+    builders.trigger(source="shop", limits={"queue": {"limit": 1, "when_full": "block"}})
+    one = joined(source)
+    until(lambda: turns(one) or len(events("shop")) == 1)
+    far.write(b"2", b"3")
+    until(lambda: turns(one) or state(source)[0] == Watch.HELD)
+    one.next_count = one.next_sign = 0
+    turns(one)
+    assert Watch.objects.get().facts == {"lag": 2, "partitions": 4}
+    another = Consumer({"bootstrap.servers": far.address, "group.id": f"g-{far.topic}", "logger": QUIET})
+    another.subscribe([far.topic])
+    until(lambda: turns(one) or another.poll(0.05) or len(one.assigned) < 4, seconds=60)
+    another.close()
+    Trigger.objects.update(limits={})
+    ConfigVersion.bump()
+    until(lambda: turns(one) or len(events("shop")) == 3, seconds=60)
+    until(lambda: turns(one) or offset(far) == 3)
+    one.let_go()
+
+
 def test_partitions_that_move_to_another_consumer_lose_and_double_nothing(far):
     source = topics(far, offset_reset="earliest")
     first = joined(source)

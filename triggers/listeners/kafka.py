@@ -1,7 +1,8 @@
 """Listens to topics of Kafka as one consumer of a group.
 
-Offsets are committed only after the events of their records are. While a trigger's queue is full the partitions are
-paused and the group is kept; records of a partition that goes to another consumer are left to that one."""
+Offsets are committed only after the events of their records are. While something is held, since a trigger's queue is
+full, the partitions are paused and the group is kept; records of a partition that goes to another consumer are left to
+that one."""
 
 from typing import Any, ClassVar
 
@@ -46,6 +47,7 @@ class TopicListener(Listener):
         self.consumer: Consumer | None = None
         self.assigned: list[TopicPartition] = []
         self.held: list[Message] = []
+        self.is_paused = False
         self.wait, self.session = WAIT, SESSION
         self.said = ""  # by the library, of brokers that do not answer
         self.next_count = 0.0
@@ -58,23 +60,22 @@ class TopicListener(Listener):
         if self.consumer is not None:
             consumer, self.consumer = self.consumer, None
             consumer.close()
-        self.assigned, self.held, self.said = [], [], ""
+        self.assigned, self.held, self.is_paused, self.said = [], [], False, ""
 
     def turn(self, now: float) -> None:
         consumer = self.consumer or self.settle_in()
         self.held += [record for record in consumer.consume(BATCH, self.wait) if is_record(record)]
-        try:
-            self.take_in(consumer)
-        except (TriggerFull, QueueFull) as full:
-            consumer.pause(self.assigned)  # the next consume() keeps our place in the group, and brings nothing
-            self.note(Watch.HELD, f"{full.detail} Nothing more is read until there is room.")
-            return
+        full = self.take_in(consumer)
+        self.keep_pace(consumer)
         if now >= self.next_count:
             self.next_count = now + ASK
             self.count(consumer)
         if self.said:
             self.ask_again(consumer)
-        self.note(Watch.FAILED if self.said else Watch.WATCHING, self.said)
+        if full:
+            self.note(Watch.HELD, f"{full.detail} Nothing more is read until there is room.")
+        else:
+            self.note(Watch.FAILED if self.said else Watch.WATCHING, self.said)
 
     def settle_in(self) -> Consumer:
         """Connect, see that the topics are there, and join the group."""
@@ -105,7 +106,8 @@ class TopicListener(Listener):
         if fresh:
             consumer.commit(offsets=fresh, asynchronous=False)
         consumer.assign(known)
-        self.assigned = known
+        consumer.resume(known)  # the library keeps the pause of a partition that went and came back
+        self.assigned, self.is_paused = known, False
 
     def read_topics(self, consumer: Consumer, topics: set[str]) -> set[str]:
         """Those that this group has read from before: a partition without an offset was added since."""
@@ -133,21 +135,32 @@ class TopicListener(Listener):
 
     # Reading
 
-    def take_in(self, consumer: Consumer) -> None:
-        """Commit the events of what is held, then its offsets: also of what nobody can read, as a dead letter."""
+    def take_in(self, consumer: Consumer) -> TriggerFull | QueueFull | None:
+        """Commit the events of what is held, then its offsets: also of what nobody can read, as a dead letter.
+
+        Returns why there was no room for it; it is held on then."""
         if not self.held:
-            return
+            return None
         arrivals: list[Arrival] = []
         for record in self.held:
             try:
                 arrivals.append(self.arrival(record))
             except BadDelivery as refused:
                 bury(self.source, number_of(record), record.value() or b"", refused.detail)
-        if arrivals:
-            ingest(arrivals)
+        try:
+            if arrivals:
+                ingest(arrivals)
+        except (TriggerFull, QueueFull) as full:
+            return full
         self.commit(consumer)
         self.held = []
-        consumer.resume(self.assigned)
+        return None
+
+    def keep_pace(self, consumer: Consumer) -> None:
+        """Paused exactly while something is held: then `consume` keeps our place in the group, and brings nothing."""
+        if self.is_paused != bool(self.held):
+            self.is_paused = bool(self.held)
+            (consumer.pause if self.is_paused else consumer.resume)(self.assigned)
 
     def commit(self, consumer: Consumer) -> None:
         following: dict[Place, int] = {place_of(record): (record.offset() or 0) + 1 for record in self.held}
@@ -171,12 +184,24 @@ class TopicListener(Listener):
         )
 
     def count(self, consumer: Consumer) -> None:
-        """How many records wait, as far as the last answers of the brokers say."""
-        lag = 0
-        for one in consumer.position(self.assigned):
-            _, high = consumer.get_watermark_offsets(one, cached=True)
-            lag += max(0, high - one.offset) if one.offset >= 0 and high >= 0 else 0
+        """How many records wait, as far as the last answers of the brokers say; of a partition that brought none yet,
+        from where the group was."""
+        lag, placed = len(self.held), consumer.position(self.assigned)
+        try:
+            placed = [one for one in placed if one.offset >= 0] + self.written_down(consumer, placed)
+            for one in placed:
+                _, high = consumer.get_watermark_offsets(one, cached=True)
+                if high < 0:
+                    _, high = consumer.get_watermark_offsets(one, timeout=ASK)
+                lag += max(0, high - one.offset)
+        except KafkaException:
+            return  # the brokers do not answer, which is said elsewhere
         self.counted = {"lag": lag, "partitions": len(self.assigned)}
+
+    def written_down(self, consumer: Consumer, placed: list[TopicPartition]) -> list[TopicPartition]:
+        """What the cluster keeps of those partitions that have no place here yet."""
+        blank = [one for one in placed if one.offset < 0]
+        return [one for one in consumer.committed(blank, timeout=ASK) if one.offset >= 0] if blank else []
 
 
 def made(source: Source, topics: TopicSource, **more: Any) -> Consumer:
