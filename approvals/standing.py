@@ -8,9 +8,11 @@ from approvals import authority, policy, reviewing
 from approvals.errors import UnknownKind
 from approvals.kinds import Kind, named
 from approvals.models import Action, Decision, Review
+from approvals.models.action import switches_over
 from approvals.rules import Ruling
 from approvals.tiers import Tier, stricter
 from project.people.models import User
+from triggers.models import Switch
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,11 @@ class Standing:
         action = self.action
         untouched = action.status == "approved" and not action.tries and not action.error
         return bool(untouched and action.not_before and action.not_before > self.now)
+
+    @cached_property
+    def stopped(self) -> Switch | None:
+        """A switch that holds it back now."""
+        return switches_over(self.action.kind, self.action.run).order_by("at").first()
 
     @property
     def can_settle(self) -> bool:

@@ -7,12 +7,12 @@ from approvals import current, policy
 from approvals.current import Met
 from approvals.kinds import KINDS
 from approvals.models import Action, Freeze
+from approvals.models.action import switches_over
 from approvals.rules import Ruling
 from approvals.settle import forbid, reopen, settle
 from approvals.tiers import Tier
 from approvals.windows import next_opening
 from project.lib import canonical
-from triggers.models import Switch
 
 EXECUTE_WITHIN = timedelta(hours=1)  # of the last yes, or of the opening of its change window
 LOOK_AGAIN = timedelta(days=1)  # at a change window that does not open within two weeks
@@ -69,9 +69,8 @@ def is_busy(action: Action, now: datetime) -> bool:
 
 
 def held_back(action: Action) -> bool:
-    """Does a switch stop everything, this kind or this handler?"""
-    handler = {"handler": action.run.handler} if action.run else {}
-    return Switch.objects.holding(kind=action.kind, **handler).exists()
+    """Does a switch stop everything, or this kind, this handler, or the source that woke it?"""
+    return switches_over(action.kind, action.run).exists()
 
 
 def is_what_was_shown(action: Action) -> bool:

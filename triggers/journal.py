@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, QuerySet
 
 from project.lib import clock, retrying
 from project.lib.failpoints import failpoint
@@ -21,8 +21,8 @@ from triggers.calls import is_left_behind
 from triggers.drift import Input
 from triggers.errors import CancelRequested, Fenced, GivenBack, LeftBehind, RunTooLarge
 from triggers.history import History, inside
-from triggers.models import Run, Step, Switch
-from triggers.models.run import Status
+from triggers.models import Run, Step
+from triggers.models.run import Status, switches_over_it
 from triggers.results import INLINE, MAX_RUN, size_of, to_json
 from triggers.stopping import is_told_to_stop
 
@@ -33,10 +33,9 @@ NOTHING = Input()
 
 
 def ours(pk: int, fence: int, *, lock: bool = False) -> QuerySet[Run, Any]:
-    """The run while its worker holds it: is it asked to end, is its handler paused?"""
+    """The run while its worker holds it: is it asked to end, does a switch hold it back?"""
     rows = Run.objects.select_for_update(of=("self",), no_key=True) if lock else Run.objects.all()
-    paused = Exists(Switch.objects.holding(handler=OuterRef("handler")))
-    held = rows.filter(pk=pk, fence=fence, status=Status.RUNNING).annotate(paused=paused)
+    held = rows.filter(pk=pk, fence=fence, status=Status.RUNNING).annotate(paused=Exists(switches_over_it()))
     return held.values_list("cancel_requested_at", "paused")
 
 

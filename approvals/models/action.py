@@ -15,6 +15,7 @@ from project.lib import canonical, crypto
 from project.lib.states import Moves, Stateful
 from project.people.models import ApiToken
 from triggers.models import Run, Switch
+from triggers.models.config import SwitchQuerySet
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -44,8 +45,15 @@ SETTLED = (
 HOLDS_KEY = (Status.AWAITING, Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 HOLDS = (Q(status__in=HOLDS_KEY) | Q(keeps_key=True)) & Q(gave_key_up=False)
 LONG = ("canonical", "sealed_arguments", "state_json", "result_json", "evidence", "error")
+HELD_BY = {"kind": "kind", "handler": "run__handler", "source": "run__event__source_slug"}  # the scopes of switches
 OF_RUN = ("result_json", "data_json", "error")
 DONE_OR_UNDER_WAY = (Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
+
+
+def switches_over(kind: str, run: Run | None) -> SwitchQuerySet:
+    """The switches that hold back an action of this kind which `run` asked for, also before it is a row."""
+    of_run = {"handler": run.handler, "source": run.event.source_slug} if run else {}
+    return Switch.objects.holding(kind=kind, **of_run)
 
 
 class ActionQuerySet(models.QuerySet["Action"]):
@@ -77,10 +85,8 @@ class ActionQuerySet(models.QuerySet["Action"]):
 
     def open_to_start(self) -> "ActionQuerySet":
         """Not held back by a switch."""
-        off = Switch.objects.off().filter(
-            Q(scope="all") | Q(scope="kind", name=OuterRef("kind")) | Q(scope="handler", name=OuterRef("run__handler"))
-        )
-        return self.filter(~Exists(off))
+        ways = {scope: OuterRef(way) for scope, way in HELD_BY.items()}
+        return self.filter(~Exists(Switch.objects.holding(**ways)))
 
     def overdue(self, now: datetime) -> "ActionQuerySet":
         """Nobody decided in time, or the desk could not start it in time."""

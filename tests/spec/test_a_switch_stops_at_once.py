@@ -1,4 +1,4 @@
-"""The switch in the browser: an operator stops everything, or one kind or handler, at once, and lets it go on."""
+"""The switch in the browser: an operator stops everything, one kind, handler or source, at once, and lets it go on."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,9 +7,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from approvals import deliver
 from approvals.act import act
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection
+from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.approvals.test_pages import text_of
@@ -17,7 +19,8 @@ from tests.contract.world import API
 from tests.handlers import work
 from tests.nodding import Shop, handling, say, serving, settle
 from triggers import pausing
-from triggers.models import Audit, Switch
+from triggers.durable import Durable
+from triggers.models import Audit, Run, Switch
 from triggers.registry import HANDLERS
 
 pytestmark = pytest.mark.django_db
@@ -31,27 +34,63 @@ def shop(connection: Connection) -> Iterator[Shop]:
 
 @pytest.fixture
 def approved(shop: Shop, ben: User) -> Action:
+    builders.source("github")
     builders.run("story")
     work()
     say(Action.objects.get(), ben)
     return Action.objects.get()
 
 
-@pytest.mark.parametrize("what", ["all", "kind shop.order", "handler story"])
+SWITCHES = {"all": "all", "kind": "kind shop.order", "handler": "handler story", "source": "source github"}
+
+
+@pytest.mark.parametrize("scope", Switch.SCOPES)
 def test_what_is_approved_does_not_begin_until_it_goes_on(
-    what: str, approved: Action, shop: Shop, ann: User, sign_in: Callable[[User], Client]
+    scope: str, approved: Action, shop: Shop, ann: User, sign_in: Callable[[User], Client]
 ) -> None:
+    what = SWITCHES[scope]
     operator = sign_in(ann)
     told = operator.post("/switch", {"what": what, "reason": "wrong prices"}, follow=True)
     assert f"{what} stopped by ann" in text_of(told)
     assert "wrong prices" in text_of(told)
     settle()
     assert shop.sent == []
+    assert deliver.deliver(approved.pk), "also where it is asked for by a message"
+    assert shop.sent == []
+    assert f"The switch “{what}” holds it back" in text_of(operator.get(f"/actions/{approved.pk}"))
     assert Audit.objects.filter(verb="pause", by=ann).count() == 1
     operator.post(f"/switch/{Switch.objects.get().pk}/resume")
     settle()
     assert len(shop.sent) == 1
     assert "Nothing is stopped" in text_of(operator.get("/freezes"))
+
+
+@pytest.mark.parametrize("scope", Switch.SCOPES)
+def test_what_a_switch_does_not_name_goes_on(scope: str, approved: Action, shop: Shop) -> None:
+    name = {"kind": "external.deploy", "handler": "notify", "source": "/approvals"}.get(scope)
+    if name:
+        Switch.objects.create(scope=scope, name=name, paused=True, at=clock.now())
+    settle()
+    assert len(shop.sent) == 1
+
+
+@pytest.mark.parametrize("scope", [scope for scope in Switch.SCOPES if scope != "kind"])  # a run is of no kind
+def test_a_run_at_work_begins_no_further_step(scope: str, connection: Connection) -> None:
+    scope, _, name = SWITCHES[scope].partition(" ")
+    done: list[str] = []
+
+    def story(run: Durable) -> None:
+        run.step("one", lambda: pausing.pause(scope, name, by=None).pk)
+        run.step("two", done.append, "two")
+
+    with handling(story):
+        builders.source("github")
+        builders.run("story")
+        work()
+        assert (Run.objects.get().status, done) == ("queued", [])
+        pausing.resume(scope, name, by=None)
+        work()
+    assert (Run.objects.get().status, done) == ("succeeded", ["two"])
 
 
 def test_a_name_that_is_none_stops_nothing_and_says_so(

@@ -17,7 +17,7 @@ from project.lib.prepared import Select, Update
 from project.lib.states import Moves, Stateful
 from triggers.limits import Limits
 from triggers.models.breaker import Breaker
-from triggers.models.config import Switch
+from triggers.models.config import Switch, SwitchQuerySet
 from triggers.models.event import Event
 from triggers.models.slot import Slot
 from triggers.models.trigger import Trigger
@@ -43,6 +43,11 @@ CLAIMABLE = (Status.QUEUED, Status.RETRYING)
 KEEPING = ("wait", "block", "wake", "unblock")  # moves over which a run may keep its place
 
 
+def switches_over_it() -> SwitchQuerySet:
+    """The switches that hold back the run of an outer query: asked before it starts, and again at each step."""
+    return Switch.objects.holding(handler=OuterRef("handler"), source=OuterRef("event__source_slug"))
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     def live(self) -> "RunQuerySet":
         """Not ended yet."""
@@ -55,10 +60,9 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def ready(self, now: datetime) -> "RunQuerySet":
         """Due but for their handler's breaker."""
-        paused = Switch.objects.holding(handler=OuterRef("handler"), source=OuterRef("event__source_slug"))
         open_trigger = Q(trigger=None) | Q(trigger__mode="live")
         claimable = self.filter(status__one_of=CLAIMABLE, due_at__lte=now, cancel_requested_at=None)
-        return claimable.filter(open_trigger, ~Exists(paused)).with_a_slot()
+        return claimable.filter(open_trigger, ~Exists(switches_over_it())).with_a_slot()
 
     def with_a_slot(self) -> "RunQuerySet":
         """Those whose trigger counts no runs, that have their place already, or for whom one is free."""
