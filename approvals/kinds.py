@@ -19,6 +19,7 @@ from project.lib.visible import plain
 CALL_TIMEOUT = timedelta(seconds=30)
 RESEND_WINDOW = timedelta(hours=24)  # how long far sides usually remember an idempotency key
 TITLE_LENGTH = 120
+ASKED_BY = "nightdesk-action"  # a header of what an action published: the action's number
 OWN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,50}")  # of a kind of a family, behind the family's name
 # Of the code of a kind: one action that cannot be told, or looked at, must not hide or hold up all others.
 NO_WORDS = (NotValid, ValueError, TypeError, LookupError, AttributeError)
@@ -43,6 +44,7 @@ class Far:
     timeout: timedelta = CALL_TIMEOUT
     trace: dict[str, Any] = field(default_factory=dict)  # hops, correlationid and traceparent, for the desk itself
     expected: str = ""  # the version its target must still have, for a far side that can be told
+    action: int = 0  # the number of what is done, for the desk itself
 
 
 @dataclass(frozen=True, slots=True)

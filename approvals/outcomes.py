@@ -156,7 +156,7 @@ def presume_lost(action_id: int) -> bool:
 
 def far_of(action: Action, kind: kinds.Kind) -> kinds.Far:
     if not kind.system:
-        return kinds.Far("", {}, {}, kind.timeout, trace_of(action))
+        return kinds.Far("", {}, {}, kind.timeout, trace_of(action), action=action.pk)
     connection = action.connection
     if connection is None or connection.archived_at is not None:
         raise Refused("the connection was removed")

@@ -1,28 +1,70 @@
-"""Who asked for an action: computed by the desk from its own rows, never taken from what a handler says."""
+"""Who asked for an action: computed by the desk from its own rows, never taken from what a handler says.
+
+Whoever gave a run something to work on has asked for what it does: its event and those that were gathered into it or
+ended its waits, the answers to its questions, and the word to go on."""
 
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
+
+from django.db.models import Q
 
 from approvals.chats import slack
-from approvals.models import Channel
+from approvals.kinds import ASKED_BY
+from approvals.models import Action, Channel, Decision
+from project.lib import rung
+from project.lib.text import number
 from project.people.models import ApiToken
-from triggers.models import Event, Run, Source
+from triggers.configure import PUBLISHED
+from triggers.envelope import APPROVALS
+from triggers.models import Audit, Event, Run, Source, TriggerVersion
+
+MOST_RUNS = 100  # of those behind one
+CONTINUED = "unblock: continue"  # the verb in the audit
+QUESTION = "human.question"
 
 
 def chain(run: Run, *, four_eyes: bool, asked_by: int | None = None) -> list[int]:
-    """Ids of the people behind `run`: who rang, wrote what rang, ran it again, edited or cancelled it (what is undone
-    then was asked for by that), and who asked for this besides; with `four_eyes` also who owns its trigger and who
-    changed it since the trigger's last run.
-
-    Nearest first."""
-    before = ancestry(run)
-    people = [asked_by, *(row.requester_id for row in before), *(row.event.requester_id for row in before)]
-    people += [*writers([row.event for row in before]), who_ended(run)]
+    """Ids of the people behind `run`, nearest first: who rang, wrote what rang, ran it again, edited or cancelled it
+    (what is undone then was asked for by that), answered it or let it go on, who was behind the action that rang, and
+    who asked for this besides; with `four_eyes` also who owns its trigger and who changed it since the trigger's last
+    run."""
+    runs, events = behind_run(run)
+    people = [asked_by, *(row.requester_id for row in runs), *(event.requester_id for event in events)]
+    people += [*writers(events), *testers(events), *behind_actions(events), *speakers(runs), who_ended(run)]
     if four_eyes and run.trigger is not None:
-        people.append(run.trigger.owner_id)
-        if changed_since_last_run(run):
-            people.append(run.trigger.changed_by_id)
+        people += [run.trigger.owner_id, *changers(run)]
     return list(dict.fromkeys(person for person in people if person is not None))
+
+
+def behind(token: ApiToken | None) -> list[int]:
+    """Ids of the people behind a program outside: whose token it is; of a service's token, who made it."""
+    return [token.answered_for_by] if token and token.answered_for_by else []
+
+
+def behind_run(run: Run) -> tuple[list[Run], list[Event]]:
+    """The run, those it repeats or by whose events it was woken or went on, and so on; and all these events."""
+    runs, events = {run.pk: run}, dict[int, Event]()
+    waiting = [run]
+    while waiting and len(runs) < MOST_RUNS:
+        one = waiting.pop(0)
+        found = read_by(one)
+        events |= {event.pk: event for event in found}
+        further = {pk for pk in (one.rerun_of_id, *(event.emitted_by for event in found)) if pk} - runs.keys()
+        rows = Run.objects.select_related("event").filter(pk__in=further)
+        fresh = {row.pk: row for row in rows.order_by("-pk")}
+        runs |= fresh
+        waiting += fresh.values()
+    return list(runs.values()), list(events.values())
+
+
+def read_by(run: Run) -> list[Event]:
+    """What it works on: its own event, those gathered into it, and those that ended its waits."""
+    more = set(run.waits.exclude(event=None).values_list("event", flat=True))
+    if run.gather_key is not None:
+        more |= set(Event.objects.filter(gathered__run=run.pk).values_list("pk", flat=True))
+    more.discard(run.event_id)
+    return [run.event, *(Event.objects.filter(pk__in=more).order_by("-pk") if more else [])]
 
 
 def writers(events: Iterable[Event]) -> list[int]:
@@ -39,10 +81,35 @@ def writers(events: Iterable[Event]) -> list[int]:
     return list(found.order_by("pk").values_list("person_id", flat=True))
 
 
-def behind(token: ApiToken | None) -> list[int]:
-    """Ids of the people behind a program outside: whose token it is; of a service's token, who made it."""
-    people = [token.user_id or token.made_by_id] if token else []
-    return [person for person in people if person is not None]
+def testers(events: Iterable[Event]) -> list[int]:
+    """Who pressed *Send a test delivery* for them."""
+    return [person for event in events if (person := rung.by(event.headers))]
+
+
+def behind_actions(events: Iterable[Event]) -> list[int]:
+    """Who asked for the actions that published these events, or whose moves they tell; an edit asks as well."""
+    numbers = {found for event in events if (found := action_of(event))}
+    if not numbers:
+        return []
+    chains = Action.objects.filter(pk__in=numbers).order_by("pk").values_list("requester_chain", flat=True)
+    edits = Decision.objects.filter(action__in=numbers, verdict="edit").order_by("pk").values_list("by", flat=True)
+    return [*(person for people in chains for person in people), *edits]
+
+
+def action_of(event: Event) -> int:
+    """The number of the action this event comes from; 0 where it comes from none."""
+    if event.source_slug == APPROVALS:
+        return number(event.subject.removeprefix("actions/"))
+    return number(str(event.headers.get(ASKED_BY, ""))) if event.source_slug == PUBLISHED else 0
+
+
+def speakers(runs: Iterable[Run]) -> list[int]:
+    """Who answered their questions, and who let them go on with other code than they began with."""
+    numbers = [run.pk for run in runs]
+    answers = Decision.objects.filter(action__acts__run__in=numbers, action__kind=QUESTION, verdict="approve")
+    refs = [str(run.pk) for run in runs if run.continued_at is not None]
+    words: list[Any] = list(Audit.objects.filter(kind="run", ref__in=refs, verb=CONTINUED).values_list("by", flat=True))
+    return [*answers.order_by("pk").values_list("by", flat=True), *words]
 
 
 def who_ended(run: Run) -> int | None:
@@ -50,24 +117,14 @@ def who_ended(run: Run) -> int | None:
     return run.ended_by_id if run.has_ended else None
 
 
-def ancestry(run: Run) -> list[Run]:
-    """The run, the one it repeats or by whose event it was woken, and so on."""
-    rows = [run]
-    while (before := rows[-1].rerun_of or emitter_of(rows[-1])) is not None and len(rows) < 100:
-        rows.append(before)
-    return rows
-
-
-def emitter_of(run: Run) -> Run | None:
-    """The run that emitted its event: who asked for that one asked for what follows."""
-    emitted_by = run.event.emitted_by
-    return Run.objects.select_related("event").filter(pk=emitted_by).first() if emitted_by else None
-
-
-def changed_since_last_run(run: Run) -> bool:
+def changers(run: Run) -> list[int | None]:
+    """Who changed its trigger since the trigger's last run, the latest first."""
     trigger = run.trigger
     if trigger is None:
-        return False
+        return []
     before = Run.objects.filter(trigger=trigger, pk__lt=run.pk).order_by("-pk").values_list("queued_at", flat=True)
     last = before.first()
-    return last is None or trigger.changed_at > last
+    since = Q(at__gt=last) if last else Q()
+    versions = TriggerVersion.objects.filter(since, trigger=trigger).order_by("-version").values_list("by", flat=True)
+    own = [trigger.changed_by_id] if last is None or trigger.changed_at > last else []
+    return [*own, *versions]

@@ -8,13 +8,13 @@ from approvals.models.action import Status
 from project.lib import canonical, spans
 from project.lib.live import changed
 from triggers.endings import open_letter
+from triggers.envelope import APPROVALS
 from triggers.ingest import store_internal
 from triggers.models import Audit, DeadLetter
 
 if TYPE_CHECKING:
     from project.people.models import User
 
-SOURCE = "/approvals"
 DENIED = "policy_denied"
 
 
@@ -60,7 +60,7 @@ def say(action: Action, what: str) -> None:
     """Ingest `approvals.action.decided` or `.settled`: it wakes whoever waits, and proves nothing."""
     origin = action.run.event if action.run else None
     store_internal(
-        source=SOURCE,
+        source=APPROVALS,
         type=f"approvals.action.{what}",
         subject=f"actions/{action.pk}",
         data=action.facts,

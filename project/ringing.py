@@ -25,7 +25,7 @@ ANY = "generic"  # for whoever describes a scheme of his own, or signs nothing
 def send_test(request: HttpRequest) -> HttpResponse:
     """Ring the desk's own door with a real, signed GitHub delivery."""
     try:
-        sent = samples.send(FIRST)
+        sent = samples.send(FIRST, by=who(request).pk)
     except NotSent as problem:
         messages.error(request, phrase("The test delivery did not arrive: {problem}", problem=problem))
         return redirect("home")
@@ -41,7 +41,7 @@ def send_to_source(request: HttpRequest, slug: str) -> HttpResponse:
     """Ring one source as its own sender would: signed with its secret, or written where it reads."""
     source = get_object_or_404(Source.objects.open(), slug=slug)
     try:
-        sent = send_to(source)
+        sent = send_to(source, who(request).pk)
     except (NotSent, sample_entries.NotWritten) as problem:
         messages.error(request, phrase("The test delivery did not arrive: {problem}", problem=problem))
     except Problem as problem:
@@ -57,11 +57,11 @@ def accepted(sent: Sent) -> SafeString:
     return format_html("Delivered and accepted as {}. Watch it work.", link)
 
 
-def send_to(source: Source) -> Sent:
+def send_to(source: Source, by: int) -> Sent:
     """One fresh sample for this source. Raises NotSent, NotWritten."""
     if source.kind in Source.DOORS:
         headers, body = samples.prepare(samples.SAMPLES[sample_for(source)])
-        return samples.send_signed(source, headers, body)
+        return samples.send_signed(source, headers, body, by=by)
     if source.kind == "file":
         headers, body = samples.prepare(samples.SAMPLES[FILE])
         samples.lay(source, headers["File-Name"], body)

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db.models import Max
 
 from project import signing
+from project.lib import rung
 from project.lib.crypto import Unreadable
 from project.processes import PLAN
 from project.provider_bodies import SAMPLES
@@ -41,9 +42,10 @@ class Sent:
     link: str
 
 
-def send(name: str, base_url: str = "", *, again: bool = False, make: bool = False) -> Sent:
+def send(name: str, base_url: str = "", *, again: bool = False, make: bool = False, by: int = 0) -> Sent:
     """Send the sample `name` to the desk at `base_url` (default: this machine's). `again` repeats its last body and
-    id byte for byte; `make` makes the source it goes to, where there is none. Raises NotSent."""
+    id byte for byte; `make` makes the source it goes to, where there is none; `by` is the id of whoever asks for it
+    (of the door only). Raises NotSent."""
     if name in ENTRIES:
         return written(name, base_url, again=again)
     sample = SAMPLES.get(name)
@@ -58,17 +60,18 @@ def send(name: str, base_url: str = "", *, again: bool = False, make: bool = Fal
         remember(name, headers, body)
         return sent
     remember(name, headers, body)
-    return send_signed(source, headers, body, base_url)
+    return send_signed(source, headers, body, base_url, by=by)
 
 
-def send_signed(source: Source, headers: dict[str, str], body: bytes, base_url: str = "") -> Sent:
+def send_signed(source: Source, headers: dict[str, str], body: bytes, base_url: str = "", *, by: int = 0) -> Sent:
     """Sign it with the secret of `source` and send it to its address. Raises NotSent."""
     url = f"{base_url.rstrip('/') or own_address()}/hooks/{source.slug}"
     try:
         proved = signing.signed(source, headers, body, folder(), time.time())
     except signing.CannotSign as refusal:
         raise NotSent(f"{source.slug}: {refusal}") from refusal
-    answer = post(f"{url}?{proved.query}" if proved.query else url, proved.headers, proved.body)
+    told = rung.header_of(by) if by else {}
+    answer = post(f"{url}?{proved.query}" if proved.query else url, {**proved.headers, **told}, proved.body)
     return read(answer, base_url, source)
 
 

@@ -45,7 +45,7 @@ def publish_events(request: HttpRequest, source: schemas.Slug = "api") -> Any:
         row,
         request.body,
         {name.lower(): value for name, value in request.headers.items()},
-        requester_id=who.user.pk if who.user else None,
+        requester_id=who.token.answered_for_by if who.token else who.user.pk if who.user else None,
         remote=request.META.get("REMOTE_ADDR", ""),
     )
     fresh = any(outcome.status != "duplicate" for _, outcome in told)

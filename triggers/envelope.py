@@ -8,7 +8,8 @@ from typing import Any
 UNREAD = object()  # nobody has parsed the data yet
 LONGEST_NAME = 512  # characters of an event's id, source and subject
 LONGEST_KEY = 512  # characters; a longer key is claimed as its hash
-INNER = ("/approvals", "/nightdesk")  # sources without a row: only the desk itself speaks in these names
+APPROVALS = "/approvals"  # what becomes of actions
+INNER = (APPROVALS, "/nightdesk")  # sources without a row: only the desk itself speaks in these names
 RESERVED = ("nightdesk.", "approvals.")  # types only the desk itself may emit
 
 

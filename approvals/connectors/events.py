@@ -11,7 +11,7 @@ from django.db import transaction
 from pydantic import Field, JsonValue, field_validator
 
 from approvals.errors import NotSent, Refused
-from approvals.kinds import Arguments, Far, Kind, Result, facts, register
+from approvals.kinds import ASKED_BY, Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from triggers.cloudevents import STRUCTURED
 from triggers.configure import PUBLISHED
@@ -59,7 +59,8 @@ def deliver(far: Far, wish: Publish, key: str) -> Result:
         **{name: value for name, value in far.trace.items() if value},
     }
     try:
-        [(_, told)] = publish(own_source(), json.dumps(event).encode(), {"content-type": STRUCTURED}, requester_id=None)
+        headers = {"content-type": STRUCTURED, ASKED_BY: str(far.action)}
+        [(_, told)] = publish(own_source(), json.dumps(event).encode(), headers, requester_id=None)
     except (TooMany, QueueFull) as error:
         raise NotSent(error.detail) from None
     except BadDelivery as error:

@@ -266,8 +266,10 @@ def test_a_number_is_compared_in_words(today, before, words):
 
 def test_who_sent_a_test_delivery_is_written_down(ann, sign_in, monkeypatch):
     builders.source("github")
-    monkeypatch.setattr(samples, "send", lambda name: samples.Sent("accepted", 7, "/events/7"))
+    told = {}
+    monkeypatch.setattr(samples, "send", lambda name, **more: told.update(more) or samples.Sent("accepted", 7, "/e/7"))
     assert sign_in(ann).post(reverse("send-test")).status_code == 302
+    assert told == {"by": ann.pk}, "and stands behind what the delivery wakes"
     row = Audit.objects.get(verb="send test")
     assert (row.by, row.kind, row.ref, row.detail) == (ann, "source", "github", {"event": 7})
 

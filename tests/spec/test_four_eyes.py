@@ -1,19 +1,27 @@
 """Who asked for an action does not nod to it, and who has no right to nod does not either."""
 
+import json
+from collections.abc import Callable
+from typing import Any, ClassVar
+
 import pytest
 from django.db import IntegrityError, transaction
+from django.test import Client
 
 from approvals import decide, requesters
+from approvals.act import act
 from approvals.errors import NotReviewer, ReasonRequired, SelfApproval, StepUpRequired
-from approvals.models import Action, Channel, Decision
-from project.lib import clock
+from approvals.kinds import ASKED_BY
+from approvals.models import Act, Action, Channel, Decision
+from project.lib import clock, rung
 from project.people import roles
-from project.people.models import User
+from project.people.models import ApiToken, User
 from tests import builders
 from tests.conftest import person
-from tests.nodding import say
-from triggers import redrive
-from triggers.models import Audit
+from tests.nodding import handling, say, serving, settle
+from triggers import configure, redrive
+from triggers.models import Audit, Event, Gathered, Run, Trigger, Wait
+from triggers.unblock import unblock
 
 pytestmark = pytest.mark.django_db
 
@@ -138,6 +146,99 @@ class TestRequesterChain:
         later(hours=1)
         trigger.change(by=ben, name="another")
         assert ben.pk in requesters.chain(builders.run(trigger=trigger), four_eyes=True)
+
+
+class TestWhoGaveItSomethingToWorkOn:
+    """Whatever a run has read, who stands behind that has asked for what it does."""
+
+    WAYS: ClassVar[dict[str, Callable[[Run, User], Any]]] = {
+        "who rang": lambda run, ben: Event.objects.filter(pk=run.event_id).update(requester=ben),
+        "who pressed Send a test delivery": lambda run, ben: Event.objects.filter(pk=run.event_id).update(
+            headers=rung.header_of(ben.pk)
+        ),
+        "who rang for what was gathered into it": lambda run, ben: Gathered.objects.create(
+            run=run, event=builders.event(requester=ben)
+        ),
+        "who sent what it waited for": lambda run, ben: waited(run, builders.event(requester=ben)),
+        "whose run emitted what it waited for": lambda run, ben: waited(
+            run, builders.event(emitted_by=builders.run(requester=ben).pk)
+        ),
+        "who was behind the action that rang": lambda run, ben: Event.objects.filter(pk=run.event_id).update(
+            source_slug="/approvals", subject=f"actions/{builders.action(by=ben).pk}"
+        ),
+        "who edited the action that rang": lambda run, ben: Event.objects.filter(pk=run.event_id).update(
+            source_slug="/approvals", subject=f"actions/{edited(ben).pk}"
+        ),
+        "who answered its question": lambda run, ben: answered(run, ben),
+        "who let it go on with other code": lambda run, ben: unblock(run, by=ben, choice="continue"),
+    }
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_has_asked_for_what_it_does(self, way, ben):
+        run = builders.run(status="blocked", gather_key="")
+        assert requesters.chain(run, four_eyes=False) == []
+        self.WAYS[way](run, ben)
+        assert requesters.chain(Run.objects.get(pk=run.pk), four_eyes=False) == [ben.pk]
+        again = builders.run(rerun_of=run)
+        assert requesters.chain(again, four_eyes=False) == [ben.pk]
+
+    @pytest.mark.parametrize("headers", [{rung.HEADER: "1"}, {rung.HEADER: "1:x:y"}, {ASKED_BY: "1"}])
+    def test_is_nobody_whom_a_stranger_names(self, headers, ben):
+        builders.action(by=ben)
+        assert requesters.chain(builders.run(event=builders.event(headers=headers)), four_eyes=False) == []
+
+    def test_is_also_who_asked_for_the_action_that_published_it(self, connection, ann, ben, with_token):
+        roles.grant(ben, roles.OPERATOR)
+        builders.trigger("second", source="published", type_pattern="go")
+        wish = {"kind": "event.publish", "arguments": {"type": "go"}}
+        with serving("high"), handling(lambda run: act(run, "order", kind="shop.order", cups=99), "second"):
+            robot = with_token(ben, "propose")
+            for _ in range(2):  # the first event makes the source, so it is known before the trigger hears
+                sent = {"content_type": "application/json", "headers": {"Idempotency-Key": f"k{Event.objects.count()}"}}
+                assert robot.post("/api/v1/actions", json.dumps(wish), **sent).status_code == 201
+                settle()
+        order = Action.objects.filter(kind="shop.order").latest("pk")
+        assert order.requester_chain == [ben.pk]
+        with pytest.raises(SelfApproval):
+            say(order, ben, reason="fine", stepped_up=True)
+
+    def test_is_also_who_made_the_token_of_a_service_that_rings(self, ben):
+        builders.source("api", kind="cloudevents", provider="", types=["**"])
+        _, secret = ApiToken.objects.all().issue(user=None, service="ci", name="ci", scopes=["ingest"], made_by=ben)
+        event = {"specversion": "1.0", "id": "1", "source": "/x", "type": "go"}
+        robot = Client(headers={"authorization": f"Bearer {secret}"})
+        told = robot.post("/api/v1/events", json.dumps(event), content_type="application/cloudevents+json")
+        assert told.status_code == 202
+        assert Event.objects.get(type="go").requester == ben
+
+    def test_is_everybody_who_changed_the_trigger_since_its_last_run(self, ann, ben, later):
+        builders.source("github")
+        trigger = builders.trigger()
+        builders.run(trigger=trigger)
+        later(hours=1)
+        changed = configure.change_trigger(trigger, by=ann, version=trigger.version, filter="true")
+        configure.change_trigger(changed, by=ben, version=changed.version, name="a better name")
+        run = builders.run(trigger=Trigger.objects.get(pk=trigger.pk))
+        assert requesters.chain(run, four_eyes=True) == [ben.pk, ann.pk]
+
+
+def waited(run, event):
+    past = {"since": event.received_at, "registered_at": event.received_at, "ended_at": event.received_at}
+    return Wait.objects.create(run=run, step="more", type="go", event=event, status="done", **past)
+
+
+def edited(by):
+    action = builders.action()
+    Decision.objects.create(
+        action=action, by=by, verdict="edit", digest=action.digest, revision=1, at=clock.now(), before="{}", after="{}"
+    )
+    return action
+
+
+def answered(run, by):
+    action = builders.action("human.question", arguments={"question": "How many?"}, run=run)
+    Act.objects.create(run=run, name="how many", action=action, digest=action.digest)
+    return say(action, by, answer="7")
 
 
 def test_each_deed_is_in_the_audit_trail(ann, ben):

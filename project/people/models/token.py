@@ -60,6 +60,11 @@ class ApiToken(models.Model):
     def __str__(self) -> str:
         return f"{self.name} (…{self.hint})"
 
+    @property
+    def answered_for_by(self) -> int | None:
+        """The id of the person behind it: whose it is; of a service's, who made it."""
+        return self.user_id or self.made_by_id
+
     def revoke(self) -> bool:
         """Out of use at once and for good; False when somebody had done it."""
         return bool(ApiToken.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=clock.now()))
