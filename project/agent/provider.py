@@ -2,11 +2,13 @@
 
 import asyncio
 import hashlib
+import inspect
 import json
 import logging
 import time
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -79,14 +81,17 @@ def model_named(name: str, client: httpx2.AsyncClient) -> Model:
         own = OpenAIProvider(base_url=settings.LLM_BASE_URL, api_key=key, http_client=client)
         return OpenAIChatModel(plain, provider=own)
     try:
-        return infer_model(name, with_our_key)
+        return infer_model(name, partial(with_our_key, client))
     except (UserError, ValueError, ImportError) as error:
         raise ModelRefused(without_secrets(str(error))) from error
 
 
-def with_our_key(provider: str) -> Provider[Any]:
+def with_our_key(client: httpx2.AsyncClient, provider: str) -> Provider[Any]:
+    """Where it lets us, the provider calls with our client, and so trusts whom the desk trusts."""
     kind: Any = infer_provider_class(provider)
-    made: Provider[Any] = kind(api_key=settings.LLM_API_KEY) if settings.LLM_API_KEY else kind()
+    given = {"api_key": settings.LLM_API_KEY} if settings.LLM_API_KEY else {}
+    takes_one = "http_client" in inspect.signature(kind).parameters
+    made: Provider[Any] = kind(**given, http_client=client) if takes_one else kind(**given)
     return made
 
 
@@ -105,7 +110,7 @@ def request(
         message.pop("timestamp", None)
     began = time.monotonic()
     try:
-        response = asyncio.run(ask(plan["model"], messages, parameters, how))
+        response = asyncio.run(ask(plan["model"], messages, parameters, how, patience))
     except ModelContextWindowExceededError as error:
         return {"overflow": said_by(error)}
     except UserError as error:
@@ -127,10 +132,12 @@ def is_refusal(error: ModelAPIError) -> bool:
 
 
 async def ask(
-    name: str, messages: list[ModelMessage], parameters: ModelRequestParameters, how: ModelSettings
+    name: str, messages: list[ModelMessage], parameters: ModelRequestParameters, how: ModelSettings, patience: float
 ) -> ModelResponse:
-    """One request and no hidden second one: whether to ask again is decided, and remembered, outside."""
-    async with httpx2.AsyncClient(verify=trust()) as client, model_named(name, client) as model:
+    """One request and no hidden second one: whether to ask again is decided, and remembered, outside.
+
+    Some libraries of providers take their patience from the client, and not from the request."""
+    async with httpx2.AsyncClient(verify=trust(), timeout=patience) as client, model_named(name, client) as model:
         return await model_request(model, messages, model_settings=how, model_request_parameters=parameters)
 
 
