@@ -20,6 +20,7 @@ from approvals.models import Action, Attempt, CallBack, Decision, Freeze, Notice
 from approvals.models.action import Status
 from approvals.refusals import why_not
 from approvals.rules import Reason
+from approvals.similar import Similar, similar_to
 from approvals.standing import Standing
 from approvals.tallying import Panel
 from approvals.tiers import Tier
@@ -199,6 +200,11 @@ class Card(Standing):
         """Against first: what speaks against it must be read before the rest. It quotes what the arguments do, and is
         for the same people."""
         return in_order(self.action.evidence) if self.may_read else []
+
+    @cached_property
+    def similar(self) -> Similar | None:
+        """How earlier requests like it ended; only while somebody must decide."""
+        return similar_to(self.action, self.now) if self.is_open else None
 
     @property
     def score(self) -> dict[str, int]:

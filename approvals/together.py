@@ -60,7 +60,12 @@ class Reader:
         if not (fits(action) and action.is_intact) or action.asked_by(self.person):
             return False
         ruling = policy.ruling_of(action, known=self.known)
-        return fits(action, ruling) and not why_not(action, self.person, ruling, names=self.names)
+        return fits(action, ruling) and not self.why_not(action, ruling)
+
+    def why_not(self, action: Action, ruling: Ruling | None = None) -> str:
+        """Why this person may not approve it, in a sentence; empty when he may."""
+        ruling = ruling or policy.ruling_of(action, known=self.known)
+        return why_not(action, self.person, ruling, names=self.names)
 
 
 def kinds_for(person: User, waiting: Iterable[Action], now: datetime) -> list[str]:

@@ -1,7 +1,7 @@
 """The pages on which people decide: the inbox, one action, and what practice connections delivered."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,12 +14,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals import clearing, decide
 from approvals.answer_forms import read_answer
-from approvals.cards import VERBS, Card, card_of
+from approvals.cards import Card, card_of
 from approvals.errors import ApprovalProblem, StepUpRequired
+from approvals.inbox import PAGE, SORTS, listed, wanted
 from approvals.looking import looked_for
 from approvals.models import Action, PracticeItem
 from approvals.refusals import why_not
-from approvals.together import kinds_for
 from approvals.wording import said
 from project.lib import clock
 from project.lib.language import words
@@ -27,10 +27,6 @@ from project.lib.text import made_storable, number
 from project.people import doors
 from project.people.doors import who
 
-DECIDED_SHOWN = timedelta(hours=1)  # below the waiting ones, so that people see each other's work
-MOST_WAITING = 100  # rows of the list
-PAGE = 50
-TABS = ("waiting", "decided", "expired")
 DRAFT = "draft:{}"  # in the session: the note that was typed before the password was asked for
 
 
@@ -46,25 +42,6 @@ def inbox(request: HttpRequest) -> HttpResponse:
     now = clock.now()
     found = listed(request, now)
     return render(request, "approvals/inbox.html", found | opened(request, now, found["waiting"]))
-
-
-def listed(request: HttpRequest, now: datetime) -> dict[str, Any]:
-    """The list of one tab."""
-    tab = request.GET.get("tab", "waiting")
-    tab = tab if tab in TABS else "waiting"
-    every = Action.objects.for_pages()
-    asked = every.filter(tier__in=["medium", "high"])
-    waiting = every.waiting_for_people().soonest_first()
-    facts: dict[str, Any] = {"tab": tab, "waiting_count": waiting.count()}
-    if tab == "waiting":
-        soonest = list(waiting[:MOST_WAITING])
-        several = [(kind, VERBS.get(kind, words("request"))) for kind in kinds_for(who(request), soonest, now)]
-        recent = asked.filter(decided_at__gte=now - DECIDED_SHOWN).exclude(status__in=["awaiting", "unknown"])
-        return facts | {"waiting": soonest, "several": several, "decided": list(recent.order_by("-decided_at")[:10])}
-    ended = asked.filter(status="expired") if tab == "expired" else asked.filter(decided_at__isnull=False)
-    pages = Paginator(ended.exclude(status="awaiting").order_by("-id"), PAGE)
-    page = pages.get_page(request.GET.get("page"))
-    return facts | {"page": page, "decided": list(page.object_list), "waiting": []}
 
 
 def opened(request: HttpRequest, now: datetime, waiting: list[Action]) -> dict[str, Any]:
@@ -159,19 +136,20 @@ def answered(request: HttpRequest, action: Action) -> Any:
 def where(request: HttpRequest, pk: int) -> str:
     """The page this form was on."""
     if request.POST.get("from") == "inbox":
-        return f"{reverse('approvals')}?{urlencode({'sel': pk})}"
+        return f"{reverse('approvals')}?{urlencode({**wanted(request).shown, 'sel': pk})}"
     return reverse("action", args=[pk])
 
 
 def onwards(request: HttpRequest, pk: int) -> str:
     """After a decision the next waiting one opens; when there is none, the one that was decided stays."""
-    rest = Action.objects.awaiting().filter(expires_at__gt=clock.now()).exclude(pk=pk).soonest_first()
+    asked = wanted(request)
+    rest = Action.objects.awaiting().filter(expires_at__gt=clock.now()).exclude(pk=pk).order_by(*SORTS[asked.sort])
     reader = who(request)
     following = next((each for each in rest[:20] if not why_not(each, reader)), None)
-    query = urlencode({"done": pk})
     if request.POST.get("from") == "inbox":
-        return f"{reverse('approvals')}?{urlencode({'sel': following.pk if following else pk})}&{query}"
-    return f"{reverse('action', args=[following.pk])}?{query}" if following else reverse("action", args=[pk])
+        there = {**asked.shown, "sel": following.pk if following else pk, "done": pk}
+        return f"{reverse('approvals')}?{urlencode(there)}"
+    return f"{reverse('action', args=[following.pk])}?done={pk}" if following else reverse("action", args=[pk])
 
 
 def attempted(request: HttpRequest, pk: int, verb: Callable[[Action], object], done: str) -> HttpResponse:

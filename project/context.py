@@ -17,7 +17,7 @@ from project.lib.language import words
 from project.live import newest_seq
 from project.people.roles import can
 from project.templatetags.desk import iso, zone_name
-from triggers.models import DeadLetter, Switch
+from triggers.models import DeadLetter, Rhythm, Switch
 
 # name, icon, words, pages that belong to it; groups by urgency
 GROUPS: tuple[tuple[tuple[str, str, str, tuple[str, ...]], ...], ...] = (
@@ -116,12 +116,13 @@ def counted() -> dict[str, int]:
         "approvals": Action.objects.waiting_for_people(),
         "high": Action.objects.waiting_for_people().filter(tier="high"),
         "dead-letters": DeadLetter.objects.open(),
+        "triggers": Rhythm.objects.silent(),
     }
     first, *others = [rows.order_by().values(of=Value(name)).annotate(n=Count("pk")) for name, rows in waiting.items()]
     return dict.fromkeys(waiting, 0) | dict(first.union(*others, all=True).values_list("of", "n"))
 
 
-TONES = {"approvals": "wait", "dead-letters": "fail"}
+TONES = {"approvals": "wait", "dead-letters": "fail", "triggers": "warn"}
 
 
 def rail(here: str, counts: Any) -> list[list[Item]]:

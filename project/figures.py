@@ -8,29 +8,29 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import CharField, Count, Q, QuerySet
-from django.db.models.functions import Cast, Substr
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Substr
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
+from approvals.models import Action
 from project.lib import svg
 from project.lib.language import phrase, spoken, words
 from project.lib.visible import plain
-from project.measures import USUAL, Measures, percentile
+from project.measures import PEOPLE, USUAL, Measures, percentile
 from project.templatetags.desk import took
 from triggers.models import DeadLetter, Event, Run
+from triggers.views.beats import FAILED, UNDER_WAY, minute
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 MINUTES = 60
-SLOTS, SLOT = 24, timedelta(minutes=5)  # of a trigger's heartbeat
 SAMPLE = 500  # newest runs a percentile is taken from
 KEEP = timedelta(seconds=4)  # what was counted may be so old
 MARKS = 3  # incidents written over the chart
 LETTERS = 500  # newest dead letters in which they are looked for
+READ = 4  # lines a second that a person can follow
 YESTERDAY = 10_000  # events of the same hour of yesterday that are counted at most
-FAILED = ("dead", "blocked")
-UNDER_WAY = ("queued", "running", "waiting", "retrying")
 MOVED = {"fail": FAILED, "wait": UNDER_WAY}  # of events that woke something
 COUNTED = {  # what became of a minute's events
     "ok": words("{n} succeeded"),
@@ -88,11 +88,6 @@ def from_outside() -> QuerySet[Event]:
     return Event.objects.filter(source__isnull=False)
 
 
-def minute(field: str) -> Substr:
-    """`2026-11-29 15:58`, by the database itself: SQLite's and PostgreSQL's texts of a time begin alike (UTC)."""
-    return Substr(Cast(field, CharField()), 1, 16)
-
-
 def minutes(now: datetime) -> list[datetime]:
     """The last sixty full or begun minutes, oldest first."""
     end = now.astimezone(UTC).replace(second=0, microsecond=0)
@@ -132,6 +127,12 @@ def bar(at: datetime, counted: Counter[str], place: int) -> svg.Bar:
     return svg.Bar(parts, f"{local:%H:%M}: {words or phrase('nothing')}", tick, f"{reverse('events')}?{span}")
 
 
+def rate_words(bars: Sequence[svg.Bar]) -> str:
+    """How fast events come, when that is faster than people read; by the last full minute."""
+    rate = bars[-2].total // 60 if len(bars) > 1 else 0
+    return phrase("{n} a second, the newest of them", n=rate) if rate > READ else ""
+
+
 def chart(bars: Sequence[svg.Bar], marks: Sequence[svg.Mark]) -> SafeString:
     total, failed = sum(b.total for b in bars), sum(b.parts["fail"] for b in bars)
     return svg.columns(
@@ -162,7 +163,13 @@ def incidents(now: datetime) -> list[svg.Mark]:
 
 
 def figures(now: datetime, bars: Sequence[svg.Bar], total: Measures) -> list[Figure]:
-    return [events(now, bars), succeeded(now, bars), time_to_result(now), by_itself(total), approval_wait(total)]
+    return [
+        events(now, bars),
+        succeeded(now, bars),
+        time_to_result(now),
+        by_itself(total, now),
+        approval_wait(total, now),
+    ]
 
 
 def events(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
@@ -246,7 +253,7 @@ def results(until: datetime) -> list[float]:
     return [(end - start).total_seconds() for start, end in times if end]
 
 
-def by_itself(total: Measures) -> Figure:
+def by_itself(total: Measures, now: datetime) -> Figure:
     """Beside the share that articles report, so that people can tell what is usual."""
     usual = phrase("articles say {least}–{most} %", least=USUAL[0], most=USUAL[1])
     if total.share is None:
@@ -265,10 +272,19 @@ def by_itself(total: Measures) -> Figure:
             all=f"{total.asked:,}",
             usual=usual,
         ),
+        spark=svg.spark(hourly_shares(now), phrase("By the hour, of the last 24")),
     )
 
 
-def approval_wait(total: Measures) -> Figure:
+def hourly_shares(now: datetime) -> list[float]:
+    """Of each hour of the last day in which something was asked for, the share that asked nobody; oldest first."""
+    asked = Action.objects.filter(created_at__gte=now - DAY).annotate(hour=Substr(minute("created_at"), 1, 13))
+    alone = Count("pk", filter=~Q(tier__in=PEOPLE))
+    rows = asked.values("hour").annotate(all=Count("pk"), alone=alone).order_by("hour")
+    return [row["alone"] / row["all"] for row in rows]
+
+
+def approval_wait(total: Measures, now: datetime) -> Figure:
     words = (
         phrase("{expired} expired in 24 h", expired=total.expired) if total.expired else phrase("none expired in 24 h")
     )
@@ -276,9 +292,16 @@ def approval_wait(total: Measures) -> Figure:
     if total.median is None:
         return Figure("Approval wait, median", "–", "", words, tone)
     value, unit = length(total.median)
-    return Figure(
-        "Approval wait, median", value, unit, phrase("p95 {time}, {words}", time=took(total.p95), words=words), tone
-    )
+    said = phrase("p95 {time}, {words}", time=took(total.p95), words=words)
+    line = svg.spark(newest_waits(now), phrase("The last decisions"))
+    return Figure("Approval wait, median", value, unit, said, tone, line)
+
+
+def newest_waits(now: datetime) -> list[float]:
+    """Seconds people took for what they decided last, oldest first."""
+    decided = Action.objects.filter(decided_at__gte=now - DAY, tier__in=PEOPLE).order_by("-decided_at")
+    times = decided.values_list("created_at", "decided_at")[:MINUTES]
+    return [max(0.0, (end - begun).total_seconds()) for begun, end in times if end][::-1]
 
 
 def length(seconds: float) -> tuple[str, str]:
@@ -287,23 +310,3 @@ def length(seconds: float) -> tuple[str, str]:
         return f"{int(seconds // 60)}:{int(seconds % 60):02d}", "min"
     value, _, unit = took(seconds).partition(" ")
     return value, unit
-
-
-def heartbeats(now: datetime, trigger_ids: list[int]) -> dict[int, SafeString]:
-    """For each trigger, its runs in the last 24 times five minutes."""
-    since = now - SLOTS * SLOT
-    slots = {each: ["none"] * SLOTS for each in trigger_ids}
-    runs = Run.objects.filter(trigger_id__in=trigger_ids, queued_at__gte=since).annotate(minute=minute("queued_at"))
-    rows = runs.values_list("trigger_id", "minute", "status").annotate(n=Count("id")).order_by()
-    worse = ("none", "ok", "wait", "fail")
-    for trigger, text, status, _ in rows:
-        at = datetime.fromisoformat(text).replace(tzinfo=UTC)
-        slot = min(SLOTS - 1, max(0, int((at - since) / SLOT)))
-        tone = "fail" if status in FAILED else "wait" if status in UNDER_WAY else "ok"
-        slots[trigger][slot] = max(tone, slots[trigger][slot], key=worse.index)
-    return {each: svg.beat(tones, beat_words(tones)) for each, tones in slots.items()}
-
-
-def beat_words(tones: list[str]) -> str:
-    busy, failed = SLOTS - tones.count("none"), tones.count("fail")
-    return phrase("Runs in {busy} of the last 24 slots of 5 minutes, failures in {failed}", busy=busy, failed=failed)

@@ -27,6 +27,7 @@ OWN = (
     "time_zone",
     "language",
     "theme",
+    "density",
     "keys",
     "sound",
 )  # what a person may set about himself, beside the name

@@ -20,6 +20,8 @@ from project.people.doors import who
 from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter, Event, Pulse, Rhythm, Run, Source, Trigger
+from triggers.views.beats import heartbeats
+from triggers.views.triggers import sources_of, state_of
 from triggers.vitals import next_expected
 
 SHOWN = 8  # triggers on the home page
@@ -65,6 +67,7 @@ def facts_of_the_day(now: datetime) -> dict[str, Any]:
         "cut": measures.MOST if total.is_cut else None,
         "figures": figures.figures(now, bars, total),
         "chart": figures.chart(bars, figures.incidents(now)),
+        "pace": figures.rate_words(bars),
         "bars": [bar for bar in reversed(bars) if bar.total],
         "triggers": triggers_shown(now, kept[:SHOWN]),
         "trigger_count": len(kept),
@@ -168,31 +171,18 @@ def sources_silent() -> Need | None:
 
 
 def triggers_shown(now: datetime, rows: list[Trigger]) -> list[dict[str, Any]]:
-    beats = figures.heartbeats(now, [row.pk for row in rows])
-    sources = {
-        source.slug: source
-        for source in Source.objects.select_related("rhythm").filter(slug__in=[row.source for row in rows])
-    }
+    beats = heartbeats(now, [row.pk for row in rows])
+    sources = sources_of(rows)
     return [
         {
             "trigger": row,
             "beat": beats[row.pk],
             "source": sources.get(row.source),
-            "state": state_of(row, sources),
+            "state": state_of(row, sources.get(row.source)),
             "next": next_of(sources.get(row.source)),
         }
         for row in rows
     ]
-
-
-def state_of(trigger: Trigger, sources: dict[str, Source]) -> str:
-    source = sources.get(trigger.source)
-    if not trigger.enabled or (source and not source.enabled):
-        return "disabled"
-    if trigger.mode == "paused":
-        return "paused"
-    rhythm: Rhythm | None = getattr(source, "rhythm", None)
-    return "silent" if rhythm and rhythm.silent_at else "live"
 
 
 def next_of(source: Source | None) -> datetime | None:

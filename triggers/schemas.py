@@ -38,11 +38,13 @@ class EventFilters(Filters):
     NAME: ClassVar[str] = "events"
     AT: ClassVar[str] = "received_at"
     COLUMNS: ClassVar[dict[str, str]] = {
+        "id": "pk",
         "source": "source_slug",
         "subject": "subject",
         "status": "status",
     }
 
+    id: list[Number] = []
     source: Words = []
     type: Words = []
     subject: Words = []
@@ -139,12 +141,14 @@ class RunFilters(Filters):
     NAME: ClassVar[str] = "runs"
     AT: ClassVar[str] = "queued_at"
     COLUMNS: ClassVar[dict[str, str]] = {
+        "id": "pk",
         "handler": "handler",
         "trigger": "trigger__slug",
         "status": "status",
         "event": "event_id",
     }
 
+    id: list[Number] = []
     handler: Words = []
     trigger: Words = []
     status: list[RunStatus] = []
@@ -259,8 +263,14 @@ class ChoiceIn(Strict):
 class LetterFilters(Filters):
     NAME: ClassVar[str] = "dead-letters"
     AT: ClassVar[str] = "last_at"
-    COLUMNS: ClassVar[dict[str, str]] = {"kind": "kind", "fingerprint": "fingerprint", "status": "status"}
+    COLUMNS: ClassVar[dict[str, str]] = {
+        "id": "pk",
+        "kind": "kind",
+        "fingerprint": "fingerprint",
+        "status": "status",
+    }
 
+    id: list[Number] = []
     kind: list[Literal["run", "action", "event"]] = []
     fingerprint: Words = []
     status: list[LetterStatus] = []

@@ -8,6 +8,10 @@ from django.utils.safestring import SafeString
 
 HEIGHT = 150  # px of the plot; the labels below take the rest of the 176
 STEPS = (1, 2, 5)
+HATCH = SafeString(  # over what waits, so that it is told from the rest without colour
+    '<defs><pattern id="waits" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<rect class="gap" width="3" height="6"/></pattern></defs>'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +68,10 @@ def columns(bars: Sequence[Bar], label: str, marks: Sequence[Mark] = ()) -> Safe
     pointer: a page that has them lists the same ones below."""
     top = ceiling(max((bar.total for bar in bars), default=0) or 4)
     return format_html(
-        '<svg class="chart" role="{}" aria-label="{}">{}{}{}{}</svg>',
+        '<svg class="chart" role="{}" aria-label="{}">{}{}{}{}{}</svg>',
         "group" if marks or any(bar.url for bar in bars) else "img",
         label,
+        HATCH,
         format_html_join("", "{}", ((gridline(top, quarter),) for quarter in (0, 0.5, 1))),
         format_html_join("", "{}", ((column(bar, at, len(bars), top),) for at, bar in enumerate(bars) if bar.total)),
         format_html_join("", "{}", ((tick(bar, at, len(bars)),) for at, bar in enumerate(bars) if bar.tick)),
@@ -91,8 +96,12 @@ def column(bar: Bar, at: int, count: int, top: int) -> SafeString:
         height = (HEIGHT - 8) * number / top
         floor -= height
         pieces.append((name, f"{4 + at * width:.2f}%", f"{width * 0.82:.2f}%", f"{floor:.1f}", f"{height:.1f}"))
-    rects = format_html_join(
-        "", '<rect class="{}" x="{}" width="{}" y="{}" height="{}"/>', (p for p in pieces if p[4] != "0.0")
+    drawn = [piece for piece in pieces if piece[4] != "0.0"]
+    rects = format_html_join("", '<rect class="{}" x="{}" width="{}" y="{}" height="{}"/>', drawn)
+    rects += format_html_join(
+        "",
+        '<rect fill="url(#waits)" x="{}" width="{}" y="{}" height="{}"/>',
+        (place for name, *place in drawn if name == "wait"),
     )
     if not bar.url:
         return format_html("<g><title>{}</title>{}</g>", bar.title, rects)

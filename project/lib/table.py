@@ -54,15 +54,16 @@ def plain(value: Any) -> str:
     return rfc3339(value) if isinstance(value, datetime) else str(value)
 
 
-def by_number(rows: QuerySet[Row], *, most: int | None = None) -> Iterator[Row]:
+def by_number(rows: QuerySet[Row], *, most: int | None = None, oldest_first: bool = False) -> Iterator[Row]:
     """Every row, the newest first: one short query a batch, so that a long list holds no lock and no memory."""
-    ordered, below = rows.order_by("-pk"), None
+    order, beyond = ("pk", "pk__gt") if oldest_first else ("-pk", "pk__lt")
+    ordered, last = rows.order_by(order), None
     while most is None or most > 0:
-        page = list((ordered if below is None else ordered.filter(pk__lt=below))[: min(BATCH, most or BATCH)])
+        page = list((ordered if last is None else ordered.filter(**{beyond: last}))[: min(BATCH, most or BATCH)])
         yield from page
         if len(page) < BATCH:
             return
-        below, most = page[-1].pk, None if most is None else most - len(page)
+        last, most = page[-1].pk, None if most is None else most - len(page)
 
 
 def written(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from project.people.models import SCOPES as ALL_SCOPES
 from project.people.roles import can
 
 THEMES = (("", later("As the system")), ("light", later("Light")), ("dark", later("Dark")))
+DENSITIES = (("", later("Comfortable")), ("compact", later("Compact")))
 MEANINGS = {
     "read": later("See facts, lists and /metrics"),
     "ingest": later("Send events"),
@@ -36,6 +37,7 @@ class MeForm(forms.Form):
         required=False, label="Language", choices=[("", later("As the browser asks")), *settings.LANGUAGES]
     )
     theme = forms.ChoiceField(choices=THEMES, required=False, label="Theme")
+    density = forms.ChoiceField(choices=DENSITIES, required=False, label="Lists")
     keys = forms.BooleanField(required=False, label="Single keys (a, r, j, k …) do something")
     sound = forms.BooleanField(required=False, label="A short tone when another approval waits")
 

@@ -15,7 +15,7 @@
   });
   if (document.documentElement.dataset.keys === 'off') return;
 
-  let changed = Date.now(), opened = Date.now(), going = 0, card = cardOf();
+  let changed = Date.now(), opened = Date.now(), lead = '', led = 0, card = cardOf(), ticked = null;
   function cardOf() { return document.querySelector('[data-card]')?.dataset.card || ''; }
   function mark() {
     changed = Date.now();
@@ -46,6 +46,17 @@
     return true;
   }
 
+  // Choose the row that has the focus; with `range`, all from the last one that was chosen.
+  function choose(range) {
+    const boxes = [...document.querySelectorAll('[data-choose]')].filter(box => box.offsetParent);
+    const here = boxes.indexOf(document.activeElement.closest?.('tr')?.querySelector('[data-choose]'));
+    if (here < 0) return;
+    const from = range && boxes.includes(ticked) ? boxes.indexOf(ticked) : here, on = range || !boxes[here].checked;
+    boxes.slice(Math.min(from, here), Math.max(from, here) + 1).forEach(box => { box.checked = on; });
+    ticked = boxes[here];
+    ticked.dispatchEvent(new Event('change', {bubbles: true}));
+  }
+
   // Back to the list, to the place in it when one came from there.
   function back() {
     const link = shown('.crumbs a');
@@ -59,6 +70,8 @@
     k: () => step(-1),
     o: () => document.activeElement.matches('[data-row]') && document.activeElement.click(),
     u: back,
+    x: () => choose(false),
+    X: () => choose(true),
     f: () => shown('.filters :is(input, select, summary)')?.focus(),
     '/': () => (shown('.filters input:not([type=checkbox])') || shown('[data-find]'))?.focus(),
     t: () => document.querySelector('[data-times]')?.click(),
@@ -72,8 +85,11 @@
   document.addEventListener('keydown', event => {
     if (busy(event)) return;
     const {key} = event;
-    if (going && Date.now() - going < CHORD && GO[key]) { going = 0; event.preventDefault(); location.assign(GO[key]); return; }
-    going = key === 'g' ? Date.now() : 0;
+    const chord = Date.now() - led < CHORD ? lead : '', all = shown('[data-all]');
+    lead = 'g*'.includes(key) ? key : '';
+    led = Date.now();
+    if (chord === 'g' && GO[key]) { event.preventDefault(); location.assign(GO[key]); return; }
+    if (chord === '*' && key === 'a' && all) { event.preventDefault(); all.click(); return; }
     if (Object.hasOwn(ALWAYS, key)) { event.preventDefault(); ALWAYS[key](); return; }
     if (key.length === 1 && press(key)) event.preventDefault();
   });

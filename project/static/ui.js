@@ -66,6 +66,14 @@
   });
   document.addEventListener('change', event => { if (event.target.matches('[data-submits]')) event.target.form.requestSubmit(); });
 
+  // ---- rows that are chosen: how many --------------------------------------------------------------------------------
+  const chosen = () => every('[data-chosen]', el => {
+    el.textContent = say('{n} chosen', {n: document.querySelectorAll('[data-choose]:checked').length});
+  });
+  document.addEventListener('change', event => { if (event.target.matches('[data-choose]')) chosen(); });
+  document.addEventListener('reset', () => setTimeout(chosen));
+  document.addEventListener('nightdesk:refreshed', chosen);
+
   // On a phone a row opens its own page, so the part that would be swapped is not asked for.
   document.addEventListener('htmx:beforeRequest', event => {
     const {elt} = event.detail;

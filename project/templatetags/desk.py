@@ -257,7 +257,8 @@ def took(value: timedelta | float | None) -> str:
     if seconds < 60:
         return phrase("{s} s", s=f"{seconds:.1f}")
     if seconds < 3600:
-        return phrase("{m} min {s} s", m=int(seconds // 60), s=int(seconds % 60))
+        minutes, rest = divmod(int(seconds), 60)
+        return phrase("{m} min {s} s", m=minutes, s=rest) if rest else phrase("{m} min", m=minutes)
     return countdown(int(seconds))
 
 

@@ -71,10 +71,10 @@ def wish_of(query: QueryDict) -> Wish:
     return Wish(verb, {name: texts[name] for name in sorted(texts) if texts[name]}, upto, chosen, filters.notes)
 
 
-def without(query: QueryDict) -> QueryDict:
+def without(query: QueryDict, *more: str) -> QueryDict:
     """The filter alone: without the fields of the form around it."""
     rest = query.copy()
-    for name in (*FIELDS, "csrfmiddlewaretoken"):
+    for name in (*FIELDS, "csrfmiddlewaretoken", *more):
         rest.pop(name, None)
     return rest
 
@@ -98,7 +98,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "noun": noun,
         "letter": letter,
         "page": page,
-        "back": f"{reverse(back)}?{without(request.GET).urlencode()}",
+        "back": f"{reverse(back)}?{without(request.GET, 'id').urlencode()}",
         "count": seen["count"],
         "count_words": capped(seen["count"]),
         "too_many": seen["count"] > bulk.MOST,

@@ -18,7 +18,7 @@ from triggers.models import DeadLetter, Run
 from triggers.models.dead_letter import DeadLetterQuerySet
 from triggers.views.lists import COUNTED, SIZE, Filters, as_table, capped, list_page, listing
 
-FILTERS = ("kind", "fingerprint", "status", "since", "until")
+FILTERS = ("id", "kind", "fingerprint", "status", "since", "until")
 STATUSES = ("open", "redriven", "dismissed")
 KINDS = ("run", "action", "event")
 RECENT = timedelta(hours=1)  # a cause seen within it is still happening
@@ -135,5 +135,12 @@ def group(request: HttpRequest, fingerprint: str) -> HttpResponse:
         raise Http404("There is no dead letter with this cause.")
     counted = dict(DeadLetter.objects.filter(fingerprint=fingerprint).values_list("status").annotate(n=Count("pk")))
     oldest = everything.open().order_by("pk").first()
-    context = {"list": found, "group": causes[0], "filters": filters, "counts_by": counted, "oldest": oldest}
+    context = {
+        "list": found,
+        "group": causes[0],
+        "filters": filters,
+        "counts_by": counted,
+        "oldest": oldest,
+        "verbs": ["redrive", "dismiss"],
+    }
     return render(request, "triggers/dead_letter_group.html", context)

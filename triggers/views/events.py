@@ -20,7 +20,7 @@ from triggers.envelope import INNER
 from triggers.models import AgentEvent, Event, Refusal, Run, Seen, Source, Trigger
 from triggers.views.lists import Filters, as_number, as_table, list_page, listing
 
-FILTERS = ("q", "source", "type", "subject", "status", "since", "until")
+FILTERS = ("q", "id", "source", "type", "subject", "status", "since", "until")
 MOST_INLINE = 512 * 1024  # bytes of a payload drawn on the page; above it is a download
 MOST_DUPLICATES = 100
 LED_TO = ("gathered", "dropped", "skipped")  # outcomes of matches that started no run, the one to say first
@@ -44,7 +44,7 @@ def events(request: HttpRequest) -> HttpResponseBase:
         filters.pick("source", "Source", source_names()),
         filters.pick("status", "State", Event.STATUSES),
     ]
-    return list_page(request, "triggers/events.html", filters, {"list": found, "picks": picks})
+    return list_page(request, "triggers/events.html", filters, {"list": found, "picks": picks, "verbs": ["run_again"]})
 
 
 def found_by(words: str, filters: Filters, *, payloads: bool) -> Q:

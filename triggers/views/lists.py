@@ -22,9 +22,10 @@ SIZE = 50  # rows a page starts with, and how many "Load 50 more" adds
 LONGEST = 500  # rows on one page; older ones are on the next
 COUNTED = 10_000  # above it a list says "10,000+"
 SPANS = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
-PAGING = ("rows", "after", "format")
+PAGING = ("rows", "after", "format", "sort")
 FORMATS = ("csv", "json")  # of the file a list is downloaded as
 PREFIXES = {"run": "R-", "event": "E-"}  # how people write the numbers of these filters
+OLDEST = "oldest"  # the one order beside the newest first: both are walked by the number of a row
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Filters:
                 self.leave_out(f"“{name[:40]}” is no filter of this list")
         if self.query.get("format", "") not in ("", *FORMATS):
             self.leave_out("“format” can only be csv or json")
+        if self.query.get("sort", "") not in ("", OLDEST):
+            self.leave_out("“sort” can only be oldest")
 
     def narrow(self, rows: Rows, asked: type[ListFilters]) -> Rows:
         """The rows by the filters of the API; what they cannot use is left out."""
@@ -73,7 +76,7 @@ class Filters:
         if get_origin(item) is Literal:
             return self.some(name, get_args(item))
         is_number = get_origin(item) is Annotated and get_args(item)[0] is int
-        return self.numbers(name, prefix=PREFIXES[name]) if is_number else self.many(name)
+        return self.numbers(name, prefix=PREFIXES.get(name, "")) if is_number else self.many(name)
 
     def leave_out(self, why: str) -> None:
         note = f"{why}; it was left out."
@@ -142,6 +145,15 @@ class Filters:
         return 400 if self.query.get("format") in FORMATS else 200
 
     @property
+    def oldest_first(self) -> bool:
+        return is_oldest_first(self.query)
+
+    @property
+    def turned(self) -> str:
+        """The address of the same rows from their other end."""
+        return self.address(sort=None if self.oldest_first else OLDEST, after=None, rows=None)
+
+    @property
     def active(self) -> bool:
         return any(self.many(name) for name in self.names)
 
@@ -157,7 +169,7 @@ class Filters:
             (name, value, self.address(**{name: [kept for kept in self.many(name) if kept != value], "after": None}))
             for name in self.names
             if name not in self.picked
-            for value in self.many(name)[1:]
+            for value in self.many(name)[0 if name == "id" else 1 :]  # numbers that were chosen have no field
         ]
 
     @property
@@ -195,6 +207,10 @@ class Filters:
         return f"?{text}" if text else "?"
 
 
+def is_oldest_first(query: QueryDict) -> bool:
+    return query.get("sort") == OLDEST
+
+
 def as_number(text: str, prefix: str) -> int | None:
     digits = text.upper().removeprefix(prefix)
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
@@ -223,7 +239,7 @@ class Listing:
     total: int | None  # without the filters; None when there are none
     more: str  # the address with fifty more rows; "" at the end
     older: str  # the address of what comes after a page that is full
-    newest: str  # back to the top, "" when this is the top
+    top: str  # back to where the list begins, "" when this is there
     filters: Filters
 
     @property
@@ -251,10 +267,11 @@ def count_of(rows: QuerySet[Any]) -> int:
 
 
 def listing(rows: QuerySet[Any], everything: QuerySet[Any], filters: Filters) -> Listing:
-    """Newest first, by number; a row that arrives meanwhile moves no other to another page."""
+    """Newest first, or oldest first, by number; a row that arrives meanwhile moves no other to another page."""
     after, size = filters.whole("after"), min(filters.whole("rows") or SIZE, LONGEST)
-    page = rows.filter(pk__lt=after) if after else rows
-    found = list(page.order_by("-pk")[: size + 1])
+    beyond, order = ("pk__gt", "pk") if filters.oldest_first else ("pk__lt", "-pk")
+    page = rows.filter(**{beyond: after}) if after else rows
+    found = list(page.order_by(order)[: size + 1])
     shown, is_more = found[:size], len(found) > size
     return Listing(
         rows=shown,
@@ -262,7 +279,7 @@ def listing(rows: QuerySet[Any], everything: QuerySet[Any], filters: Filters) ->
         total=count_of(everything) if filters.active else None,
         more=filters.address(rows=size + SIZE) if is_more and size < LONGEST else "",
         older=filters.address(after=shown[-1].pk, rows=None) if is_more and size >= LONGEST else "",
-        newest=filters.address(after=None, rows=None) if after else "",
+        top=filters.address(after=None, rows=None) if after else "",
         filters=filters,
     )
 
@@ -280,7 +297,8 @@ def as_table(
     request: HttpRequest, name: str, row: type[Schema], rows: QuerySet[Any], show: Callable[[Any], dict[str, Any]]
 ) -> HttpResponseBase:
     """Every row of a list as `name.csv` or `name.json`, with the same members as in the API."""
+    found = by_number(rows, oldest_first=is_oldest_first(request.GET))
     if request.GET.get("format") == "json":
-        told = (row.model_validate(show(one)).model_dump(mode="json") for one in by_number(rows))
+        told = (row.model_validate(show(one)).model_dump(mode="json") for one in found)
         return json_answer(request, name, told)
-    return download(request, name, row, map(show, by_number(rows)))
+    return download(request, name, row, map(show, found))

@@ -25,7 +25,7 @@ from triggers.views.steps import SMALL, chosen_of, log_of, orphans_of, rows_of
 from triggers.views.story import Facts, now_of, summary, waited
 from triggers.views.timeline import timeline
 
-FILTERS = ("handler", "trigger", "status", "event", "since", "until")
+FILTERS = ("id", "handler", "trigger", "status", "event", "since", "until")
 MOST_HISTORY = 50
 MOST_STEPS = 500  # rows of a timeline, lines of a log: the newest
 LIST_LEAVES_OUT = ("result_json", "data_json", "event__raw", "event__data_json", "event__headers", "event__credentials")
@@ -48,7 +48,7 @@ def runs(request: HttpRequest) -> HttpResponseBase:
         filters.pick("trigger", "Trigger", [slug for slug, _ in kept]),
         filters.pick("status", "State", Status.values),
     ]
-    return list_page(request, "triggers/runs.html", filters, {"list": found, "picks": picks})
+    return list_page(request, "triggers/runs.html", filters, {"list": found, "picks": picks, "verbs": ["cancel"]})
 
 
 def tell_times(rows: list[Run]) -> None:

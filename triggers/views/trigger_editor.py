@@ -198,7 +198,7 @@ def life_of(row: Trigger) -> dict[str, Any]:
     return {
         "runs": shown[:LAST_RUNS],
         "counts_by": dict(Counter(runs.values_list("status", flat=True)[:COUNTED])),
-        "state": state_of(row),
+        "state": state_of(row, None),
         "health": overflow.health_of(row),
         "versions": versions_of(row),
         "breaker": Breaker.objects.open().filter(handler=row.handler).first(),

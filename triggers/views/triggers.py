@@ -1,13 +1,19 @@
 """Triggers: what wakes what, and when it last did."""
 
+from collections.abc import Iterable
+
 from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.http import require_safe
 
+from project.lib import clock
 from triggers import registry
 from triggers import schemas_config as schemas
-from triggers.models import Run, Source, Trigger
+from triggers.models import Rhythm, Run, Source, Trigger
+from triggers.views.beats import heartbeats
 from triggers.views.lists import Filters, as_table, list_page
+
+MOST_BEATS = 100  # triggers whose heartbeat is drawn
 
 
 @require_safe
@@ -18,16 +24,31 @@ def triggers(request: HttpRequest) -> HttpResponseBase:
         return as_table(request, "triggers", schemas.TriggerOut, Trigger.objects.kept(), schemas.TriggerOut.of)
     newest = Run.objects.filter(trigger=OuterRef("pk")).order_by("-pk").values("queued_at")[:1]
     rows = list(Trigger.objects.kept().annotate(last_run_at=Subquery(newest)).order_by("slug"))
-    kinds = dict(Source.objects.values_list("slug", "kind"))
+    beats = heartbeats(clock.now(), [row.pk for row in rows[:MOST_BEATS]])
+    sources = sources_of(rows)
     for row in rows:
-        row.source_kind = kinds.get(row.source, "desk")  # type: ignore[attr-defined]
+        source = sources.get(row.source)
+        row.source_kind = source.kind if source else "desk"  # type: ignore[attr-defined]
         row.is_broken = row.handler not in registry.HANDLERS  # type: ignore[attr-defined]
-        row.state = state_of(row)  # type: ignore[attr-defined]
+        row.beat = beats.get(row.pk, "")  # type: ignore[attr-defined]
+        row.state = state_of(row, source)  # type: ignore[attr-defined]
     archived = Trigger.objects.exclude(archived_at=None).count()
     return list_page(request, "triggers/triggers.html", filters, {"triggers": rows, "archived": archived})
 
 
-def state_of(row: Trigger) -> str:
-    if not row.enabled:
+def sources_of(rows: Iterable[Trigger]) -> dict[str, Source]:
+    """The sources of these triggers with their rhythm, by slug."""
+    return {
+        source.slug: source
+        for source in Source.objects.select_related("rhythm").filter(slug__in={row.source for row in rows})
+    }
+
+
+def state_of(row: Trigger, source: Source | None) -> str:
+    """On, off, paused, or silent: its source should have rung long ago."""
+    if not row.enabled or (source and not source.enabled):
         return "disabled"
-    return "paused" if row.mode == "paused" else "live"
+    if row.mode == "paused":
+        return "paused"
+    rhythm: Rhythm | None = getattr(source, "rhythm", None)
+    return "silent" if rhythm and rhythm.silent_at else "live"

@@ -14,6 +14,7 @@ class User(AbstractUser):
     time_zone = models.CharField(max_length=64, blank=True, default="")
     language = models.CharField(max_length=16, blank=True, default="", db_default="")  # empty: as the browser asks
     theme = models.CharField(max_length=8, blank=True, default="")
+    density = models.CharField(max_length=8, blank=True, default="", db_default="")  # compact: more rows on a screen
     keys = models.BooleanField(default=True, db_default=True)  # single keys do something
     sound = models.BooleanField(default=False, db_default=False)  # a tone when another approval waits
     must_change_password = models.BooleanField(default=False)

@@ -1,0 +1,127 @@
+"""The inbox is sorted by the address, says whose a decision was, and how requests like this one ended before."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from approvals.models import Action, Decision
+from project.lib import clock
+from tests import builders
+from tests.conftest import person
+
+
+@pytest.fixture
+def ben_reads(ben, sign_in):
+    return sign_in(ben)
+
+
+def order(browser: Client, query: str = "") -> list[int]:
+    page = browser.get(f"/approvals{query}").content.decode()
+    return [int(pk) for pk in re.findall(r'class="arow" data-row data-key="(\d+)"', page)]
+
+
+def text_of(browser: Client, address: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", browser.get(address).content.decode()))
+
+
+@pytest.fixture
+def three(ann):
+    """Three that wait: the second ends first, the last is the riskiest."""
+    hours = {"medium": (3, 1), "high": (2,)}
+    made = [
+        builders.action(by=ann, run=builders.run(), tier=tier, expires_at=clock.now() + timedelta(hours=hour))
+        for tier, some in hours.items()
+        for hour in some
+    ]
+    return [row.pk for row in made]
+
+
+def test_it_is_sorted_by_the_address(three, ben_reads):
+    late, soon, risky = three
+    assert order(ben_reads) == [soon, risky, late]
+    assert order(ben_reads, "?sort=newest") == [risky, soon, late]
+    assert order(ben_reads, "?sort=risk") == [risky, soon, late]
+
+
+def test_what_it_cannot_use_is_said_and_left_out(three, ben_reads):
+    page = ben_reads.get("/approvals?sort=size&tab=nonsense")
+    assert page.status_code == 200
+    assert page.content.decode().count("it was left out") == 2
+    assert order(ben_reads, "?sort=size") == order(ben_reads)
+
+
+def test_after_a_decision_the_list_stays_as_it_was_sorted(three, ben_reads):
+    _, soon, risky = three
+    first = Action.objects.get(pk=soon)
+    form = {
+        "digest": first.digest,
+        "revision": 1,
+        "verdict": "approve",
+        "from": "inbox",
+        "list": "tab=mine&sort=newest",
+    }
+    answer = ben_reads.post(f"/actions/{soon}/decisions", form)
+    assert answer["location"] == f"/approvals?tab=mine&sort=newest&sel={risky}&done={soon}"
+
+
+def test_mine_are_those_that_i_may_decide(three, ann, ben, sign_in, ben_reads):
+    own = builders.action(by=ben, run=builders.run())
+    late, soon, risky = three
+    assert order(ben_reads, "?tab=mine") == [soon, risky, late]
+    assert own.pk in order(ben_reads)
+    assert order(sign_in(person("vic", "viewer")), "?tab=mine") == []
+
+
+def test_mine_costs_few_queries_however_many_wait(ann, ben_reads, django_assert_max_num_queries):
+    for _ in range(30):
+        builders.action(by=ann, run=builders.run())
+    ben_reads.get("/approvals?tab=mine")
+    with django_assert_max_num_queries(34):
+        ben_reads.get("/approvals?tab=mine")
+
+
+def test_of_several_people_it_says_how_many_have_spoken(ann, ben_reads):
+    builders.action(by=ann, run=builders.run(), needed=2, given=1)
+    assert "1 of 2 people" in text_of(ben_reads, "/approvals")
+
+
+def decided(ann, by, verdict: str, reason: str = "", **fields: object) -> Action:
+    status = "delivered" if verdict == "approve" else "rejected"
+    given = {"decided_at": clock.now(), "settled_at": clock.now(), **fields}
+    row = builders.action(by=ann, run=builders.run(), status=status, **given)
+    Decision.objects.create(
+        action=row, by=by, verdict=verdict, digest=row.digest, revision=1, reason=reason, at=clock.now()
+    )
+    return row
+
+
+def test_decided_ones_say_who_decided(ann, ben, owner, ben_reads):
+    decided(ann, ben, "approve")
+    decided(ann, owner, "reject", "not now")
+    page = text_of(ben_reads, "/approvals?tab=decided")
+    assert "by you" in page
+    assert f"by {owner}" in page
+
+
+def test_the_card_says_how_requests_like_it_ended(ann, ben, owner, ben_reads):
+    way = builders.connection()
+    for verdict, reason in (("approve", ""), ("approve", ""), ("reject", "already refunded by hand")):
+        decided(ann, owner, verdict, reason, connection=way)
+    decided(ann, ben, "approve", connection=way, kind="github.comment")  # of another kind
+    old = clock.now() - timedelta(days=91)
+    decided(ann, ben, "approve", connection=way, created_at=old)
+    builders.action(by=ann, connection=way, status="expired", settled_at=clock.now())
+    asked = builders.action(by=ann, run=builders.run(), connection=way)
+    page = text_of(ben_reads, f"/actions/{asked.pk}")
+    assert "4 like this: 2 approved, 1 rejected, 1 expired." in page
+    assert "“already refunded by hand”" in page
+    assert f"?kind=github.create_pr&amp;since={old + timedelta(days=1):%Y-%m-%d}" in (
+        ben_reads.get(f"/actions/{asked.pk}").content.decode()
+    )
+
+
+def test_the_first_of_its_kind_is_called_so(ann, ben_reads):
+    asked = builders.action(by=ann, run=builders.run())
+    assert "This is the first of its kind here in 90 days." in text_of(ben_reads, f"/actions/{asked.pk}")
