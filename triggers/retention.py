@@ -84,7 +84,9 @@ def remove_all(found: Found) -> Work:
 
 
 def used_up_keys(now: datetime) -> Rows:
-    yield Seen.objects.filter(until__lt=now)
+    """But for those of tables that are read: their listeners free them, once the rows are read no more."""
+    tables = Source.objects.kept().filter(kind="database").values("pk")
+    yield Seen.objects.filter(until__lt=now).exclude(source_id__in=tables)
 
 
 def fired_slots(now: datetime) -> Rows:

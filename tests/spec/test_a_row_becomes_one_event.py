@@ -11,9 +11,10 @@ import pytest
 from project.lib.problem import Problem
 from tests import builders
 from tests.listening import events, listened, listener, state, turns
-from triggers import configure
+from triggers import configure, retention
 from triggers.listeners import database, thread, tryout
-from triggers.models import ConfigVersion, DeadLetter, Position, Source, Trigger, Watch
+from triggers.models import ConfigVersion, DeadLetter, Position, Seen, Source, Trigger, Watch
+from triggers.sources import cursors
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 5, 1, 10, tzinfo=UTC)
@@ -268,17 +269,117 @@ def test_what_may_not_be_read_is_refused_when_it_is_saved(shop, tmp_path, config
 
 def test_an_infinite_cursor_holds_no_other_row_back_and_rings_once(shop, tmp_path, later):
     shop.execute("CREATE TABLE odd (id INTEGER PRIMARY KEY, name TEXT, at REAL)")
-    shop.execute("INSERT INTO odd VALUES (1, 'from before', 5), (2, 'for ever', 9e999)")
+    shop.execute("INSERT INTO odd VALUES (1, 'from before', 5), (4, 'for ever from before', 9e999)")
     one = listener(sqlite_table(tmp_path, table="odd", cursor="at", overlap=0))
+    turns(one)
+    shop.execute("INSERT INTO odd VALUES (2, 'for ever', 9e999)")
     turns(one)
     shop.execute("INSERT INTO odd VALUES (3, 'after', 6)")
     turns(one, 2)
     assert names() == ["for ever", "after"]
-    assert one.counted == {"behind": 0, "position": "6.0"}
+    assert one.counted == {"behind": 0, "position": "6.0", "ahead": 2}
     for _ in range(4):  # for longer than a repeat is known
         later(days=3)
         turns(one)
     assert (names(), one.failures) == (["for ever", "after"], 0)
+
+
+AHEAD = ["9999-12-31 00:00:00", "9999-12-31T00:00:00Z", "2999-01-01", "99991231T000000"]
+
+
+@pytest.mark.parametrize("sentinel", AHEAD)
+def test_a_time_to_come_hides_no_later_row_and_rings_once(shop, tmp_path, later, sentinel):
+    """It is passed over like infinity, until the clock over there has come to it."""
+    one = listener(sqlite_table(tmp_path, start="all"))
+    shop.execute(INSERT, (1, "sentinel", sentinel))
+    turns(one)
+    shop.execute(INSERT, (2, "normal", at(5)))
+    turns(one, 2)
+    assert names() == ["sentinel", "normal"]
+    assert one.counted == {"behind": 0, "position": at(5), "ahead": 1}
+    for _ in range(4):
+        later(days=3)
+        retention.prune()
+        turns(one)
+    assert (len(events("shop")), one.failures) == (2, 0)
+
+
+@pytest.mark.parametrize("config", [{}, {"cursor": "id"}, {"overlap": 86400 * 20}])
+def test_what_lies_in_the_window_stays_known_however_long_nothing_happens(shop, tmp_path, later, config):
+    source = sqlite_table(tmp_path, start="all", **config)
+    one = listener(source)
+    shop.executemany(INSERT, [(n, str(n), at(n)) for n in range(30)])
+    turns(one)
+    for _ in range(4):  # somebody looks
+        later(days=3)
+        retention.prune()
+        turns(one)
+    later(days=40)  # nobody does
+    retention.prune()
+    turns(listener(source), 2)
+    assert len(events("shop")) == 30
+    assert Seen.objects.count() == 30
+
+
+def test_the_key_of_a_row_that_is_read_no_more_is_free_again(shop, tmp_path, later):
+    one = listener(sqlite_table(tmp_path, start="all"))
+    shop.executemany(INSERT, [(n, str(n), at(n * 3600)) for n in range(5)])
+    turns(one)
+    one.next_freed = 0.0
+    later(days=8)
+    turns(one)
+    assert Seen.objects.count() == 1
+    Source.objects.get(slug="shop").archive(by=None)
+    later(days=8)
+    retention.prune()
+    assert not Seen.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "earlier"),
+    [
+        ("2026-05-01 10:00:05", "2026-05-01 09:59:05"),
+        ("2026-05-01T10:00:05.25Z", "2026-05-01T09:59:05.25Z"),
+        ("2026-05-01T10:00:05+08:00", "2026-05-01T09:59:05+08:00"),
+        ("2026-05-01 10:00", "2026-05-01 09:59"),
+        ("20260501T100005", "20260501T095905"),
+        ("2026-05-01", "2026-04-30"),
+        ("20260501", "20260430"),
+    ],
+)
+def test_a_time_as_text_is_looked_back_from_as_it_is_written(told, earlier):
+    assert cursors.back(told, timedelta(seconds=60), 60) == earlier
+
+
+def test_a_text_that_is_no_time_has_no_window():
+    for text in ("01HZX3", "2026-W18-5", "x"):
+        with pytest.raises(ValueError, match="no time"):
+            cursors.back(text, timedelta(seconds=60), 60)
+
+
+@pytest.mark.parametrize("acknowledge", ["delete", "sent_at"])
+def test_a_key_that_is_used_again_names_another_row(shop, tmp_path, later, acknowledge):
+    """An INTEGER PRIMARY KEY of SQLite is given anew once its row was deleted."""
+    one = listener(outbox(tmp_path, acknowledge=acknowledge))
+    row = "INSERT OR REPLACE INTO outbox VALUES (1, 'ping', '{}', NULL)"
+    for _ in range(3):
+        shop.execute(row)
+        turns(one)
+        later(seconds=1)
+    assert len(events("shop")) == 3
+
+
+def test_whoever_read_a_row_before_it_was_acknowledged_tells_it_no_more(shop, tmp_path, later):
+    """Two listen, as while a source is changed: the second comes to tell when the first has acknowledged."""
+    source = outbox(tmp_path)
+    first, second = listener(source), listener(source)
+    shop.execute("INSERT INTO outbox VALUES (1, 'ping', '{}', NULL)")
+    turns(second)
+    shop.execute("INSERT INTO outbox VALUES (2, 'pong', '{}', NULL)")
+    rows = second.link.unacknowledged(10)
+    turns(first)
+    second.tell(rows)
+    assert [(event.type, event.duplicates) for event in events("shop")] == [("shop.ping", 0), ("shop.pong", 0)]
 
 
 @pytest.fixture
@@ -338,9 +439,9 @@ def test_a_cursor_that_is_no_number_ends_no_listener(far_postgres):
     far.execute("INSERT INTO sales.counts VALUES (1, 7), (2, 'NaN')")
     one = listener(listened("database", "sales", url=url, tls="prefer", table="sales.counts", cursor="n", overlap=0))
     turns(one)
-    far.execute("INSERT INTO sales.counts VALUES (3, 8)")
+    far.execute("INSERT INTO sales.counts VALUES (3, 8), (4, 'NaN')")
     turns(one, 2)
-    assert [event.subject for event in events("sales")] == ["2", "3"]
+    assert [event.subject for event in events("sales")] == ["3", "4"]
     assert (one.failures, one.counted["position"]) == (0, "8")
     one.let_go()
 
@@ -354,6 +455,21 @@ def test_an_outbox_of_postgresql_is_acknowledged(far_postgres):
     turns(one)
     assert [(event.subject, event.data) for event in events("sales")] == [("1/x", {"k": True}), ("1/y", None)]
     assert far.execute("SELECT count(*) FROM sales.outbox").fetchone() == (0,)
+    far.execute("INSERT INTO sales.outbox VALUES (1, 'y', 'null')")
+    turns(one)
+    assert [event.subject for event in events("sales")] == ["1/x", "1/y", "1/y"]
+    one.let_go()
+
+
+def test_an_empty_key_of_postgresql_is_told_once(far_postgres):
+    far, url = far_postgres
+    far.execute("CREATE TABLE sales.loose (id int, body text)")
+    far.execute("INSERT INTO sales.loose VALUES (NULL, '1'), (2, '2')")
+    config = {"table": "sales.loose", "mode": "outbox", "data_column": "body"}
+    one = listener(listened("database", "sales", url=url, tls="prefer", **config))
+    turns(one, 3)
+    assert sorted(event.data for event in events("sales")) == [1, 2]
+    assert not any(event.duplicates for event in events("sales"))
     one.let_go()
 
 

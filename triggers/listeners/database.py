@@ -1,12 +1,15 @@
 """Listens to a table of another database: every few seconds it is asked for rows that are new or changed.
 
 The place that was read moves after the events are stored. Rows of the window behind it are read again each time; what
-was told of them is known by the row's key and content, and is not told twice."""
+was told of them is known by the row's key and content, for as long as they are read, and is not told twice."""
 
 import json
+import time
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
+
+from django.db.models import QuerySet
 
 from project.lib import clock
 from triggers.envelope import Arrival, key_of
@@ -23,7 +26,8 @@ from triggers.unreadable import bury
 
 BATCH = 100  # rows of one commit
 COUNTED = 10_001  # rows that are counted as waiting, at most
-SPARE = timedelta(hours=1)  # of the time a key stays claimed: nothing is read again after it
+GRACE = timedelta(seconds=30)  # for which a row that was acknowledged stays told, to whoever read it before
+FREED = 3600.0  # seconds between two times that keys are freed
 
 
 class TableListener(Listener):
@@ -36,6 +40,7 @@ class TableListener(Listener):
         self.table = parse_table(source.config)
         self.rest = self.table.every
         self.link: Link | None = None
+        self.next_freed = 0.0
 
     @property
     def mode(self) -> str:
@@ -63,8 +68,9 @@ class TableListener(Listener):
     # By a cursor
 
     def read_cursor(self, link: Link) -> None:
-        place = self.known(self.table.table) or self.first_place(link)
-        high = restored(place.get("high"))
+        latest = link.clock() + timedelta(seconds=self.table.overlap)
+        place = self.known(self.table.table) or self.first_place(link, latest)
+        high, ahead = restored(place.get("high")), 0
         waiting = link.behind(high, COUNTED)
         where, values = self.beginning(link, high, restored(place.get("floor")))
         while not self.stopped.is_set():
@@ -72,73 +78,107 @@ class TableListener(Listener):
             self.tell([row for row in rows if row[self.table.cursor] is not None])
             if rows:
                 last, cursors = rows[-1], [row[self.table.cursor] for row in rows]
-                waiting -= sum(not is_placed(one) or is_after(one, high) for one in cursors)
-                high = max_of(high, next(filter(is_placed, reversed(cursors)), None))
+                placed = [one for one in cursors if is_placed(one, latest)]
+                ahead += len(cursors) - len(placed)
+                waiting -= len(cursors) - len(placed) + sum(is_after(one, high) for one in placed)
+                high = max_of(high, placed[-1] if placed else None)
                 self.move(self.table.table, **{**place, "high": kept(high)})
                 where, values = link.after(), [last[name] for name in (self.table.cursor, *self.table.key)]
             self.counted = {"behind": max(0, waiting), "position": str(high) if high is not None else None}
+            if ahead:
+                self.counted["ahead"] = ahead
             if len(rows) < BATCH:
+                self.free_keys()
                 return
             self.note(Watch.WATCHING, "")
 
-    def first_place(self, link: Link) -> dict[str, Any]:
+    def first_place(self, link: Link, latest: datetime) -> dict[str, Any]:
         """What is there when the listening begins is not told, unless that is asked for."""
-        newest = kept(link.newest()) if self.table.start == "new" else None
-        place = {"high": newest, "floor": newest}
+        newest = link.newest(latest) if self.table.start == "new" else None
+        place = {"high": kept(newest), "floor": kept(newest)}
+        if self.table.start == "new":
+            self.pass_over(link, newest, latest)
         self.begin(self.table.table, **place)
         return place
+
+    def pass_over(self, link: Link, newest: Any, latest: datetime) -> None:
+        """Of what is there, what lies behind every place: known as it stands, and not told."""
+        where, values = self.beginning(link, newest, newest)
+        until = clock.now() + timedelta(seconds=self.source.dedupe_window)
+        while rows := link.page(where, values, BATCH):
+            odd = [row for row in rows if not is_placed(row[self.table.cursor], latest)]
+            keys = keys_of(map(self.place_of, odd))
+            Seen.objects.bulk_create(
+                [Seen(source_id=self.source.pk, key=key, event=0, until=until) for key in keys], ignore_conflicts=True
+            )
+            where, values = link.after(), [rows[-1][name] for name in (self.table.cursor, *self.table.key)]
 
     def beginning(self, link: Link, high: Any, floor: Any) -> tuple[str, list[Any]]:
         """From where a look begins: the window behind the place that was read, nothing from before the first look."""
         by = link.order[0]
         if high is None:
             return f"{by} IS NOT NULL", []
-        low = self.looked_back(high)
+        try:
+            low = back(high, timedelta(seconds=self.table.overlap), self.table.overlap)
+        except (ArithmeticError, TypeError, ValueError):
+            low = high  # a text that is no time has no window
         if floor is not None and not is_after(low, floor):
             return f"{by} > {link.mark}", [floor]
         return f"{by} >= {link.mark}", [low]
 
-    def looked_back(self, high: Any) -> Any:
-        longest = timedelta(seconds=self.source.dedupe_window) - SPARE
-        span = min(timedelta(seconds=self.table.overlap), max(longest, timedelta(0)))
-        try:
-            return back(high, span, self.table.overlap)
-        except (ArithmeticError, TypeError, ValueError):
-            return high  # a text that is no time has no window
-
     def tell(self, rows: Sequence[Row]) -> None:
         """Make events of the rows that were not told as they stand."""
         places = {self.place_of(row): row for row in rows}
-        keys = {key_of("at", place): place for place in places}
-        known = Seen.objects.filter(source_id=self.source.pk, key__in=keys)
-        told = {keys[key]: places.pop(keys[key]) for key in known.values_list("key", flat=True)}
-        if odd := [place for place, row in told.items() if not is_placed(row[self.table.cursor])]:
-            self.remember(key_of("at", place) for place in odd)
+        for place in self.told_of(places):
+            del places[place]
         self.take_in(places)
 
-    def remember(self, keys: Iterable[str]) -> None:
-        """No cursor ever passes `infinity` or NaN: such a row is read at each look, and stays known for as long."""
-        now, window = clock.now(), timedelta(seconds=self.source.dedupe_window)
-        old = Seen.objects.filter(source_id=self.source.pk, key__in=list(keys), until__lt=now + window / 2)
-        old.update(until=now + window)
+    # What is known
+
+    def told_of(self, places: Iterable[str]) -> list[str]:
+        """Those that were told; they stay known for as long as they are read, however long nothing else happens."""
+        keys, now, window = keys_of(places), clock.now(), timedelta(seconds=self.source.dedupe_window)
+        known = dict(self.claims(keys).values_list("key", "until"))
+        if old := [key for key, until in known.items() if until < now + window / 2]:
+            self.claims(old).update(until=now + window)
+        return [keys[key] for key in known]
+
+    def claims(self, keys: Iterable[str]) -> QuerySet[Seen]:
+        return Seen.objects.filter(source_id=self.source.pk, key__in=list(keys))
+
+    def free_keys(self) -> None:
+        """After a whole look: whatever is still read was renewed in it. Nobody else frees keys of a table, since rows
+        may lie in the window for years while nobody looks."""
+        if (now := time.monotonic()) >= self.next_freed:
+            self.next_freed = now + FREED
+            Seen.objects.filter(source_id=self.source.pk, until__lt=clock.now()).delete()
 
     # As an outbox
 
     def read_outbox(self, link: Link) -> None:
         before: set[str] = set()
         while not self.stopped.is_set():
+            asked = clock.now()
             rows = link.unacknowledged(BATCH)
             places = {self.place_of(row): row for row in rows}
             if not before.isdisjoint(places):
                 raise Trouble(f"rows of {self.table.table} stay although they were acknowledged: is their key empty?")
             before = set(places)
-            self.take_in(places)
+            self.claims(keys_of(places)).filter(until__lte=asked + GRACE).delete()  # of rows before, by the same keys
+            self.tell(rows)
             if rows:
-                link.acknowledge([[row[name] for name in self.table.key] for row in rows])
+                self.acknowledge(link, rows)
             self.counted = {"behind": link.count_waiting(COUNTED) if len(rows) == BATCH else 0}
             if len(rows) < BATCH:
+                self.free_keys()
                 return
             self.note(Watch.WATCHING, "")
+
+    def acknowledge(self, link: Link, rows: Sequence[Row]) -> None:
+        """A row that is acknowledged is over: its key may name another. Whoever read it before that knows it still."""
+        touched = link.acknowledge([[row[name] for name in self.table.key] for row in rows])
+        over = [self.place_of(row) for row, many in zip(rows, touched, strict=True) if many]
+        self.claims(keys_of(over)).update(until=clock.now() + GRACE)
 
     # Both
 
@@ -179,6 +219,11 @@ class TableListener(Listener):
         return arrival
 
 
+def keys_of(places: Iterable[str]) -> dict[str, str]:
+    """By the key that is claimed, the place it stands for."""
+    return {key_of("at", place): place for place in places}
+
+
 def inside(text: str) -> Reading:
     """The JSON that a column holds as text. Raises BadDelivery for a text that is none."""
     try:
@@ -200,6 +245,7 @@ def try_out(source: Source) -> str:
     try:
         if table.mode == "outbox":
             return f"Connected: {link.count_waiting(COUNTED):,} rows of {table.table} wait."
-        return f"Connected: the newest {table.cursor} of {table.table} is {link.newest()}."
+        newest = link.newest(link.clock() + timedelta(seconds=table.overlap))
+        return f"Connected: the newest {table.cursor} of {table.table} is {newest}."
     finally:
         link.close()

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -38,13 +39,18 @@ class Link:
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         raise NotImplementedError
 
-    def write(self, statement: str, many: Sequence[Sequence[Any]]) -> None:
+    def write(self, statement: str, many: Sequence[Sequence[Any]]) -> list[int]:
+        """Do it for each of `many`; how many rows each of them touched."""
         raise NotImplementedError
 
     def close(self) -> None:
         raise NotImplementedError
 
     def columns(self) -> list[str]:
+        raise NotImplementedError
+
+    def clock(self) -> datetime:
+        """What time it is over there."""
         raise NotImplementedError
 
     # The questions
@@ -55,15 +61,16 @@ class Link:
         if missing := [name for name in self.table.columns if name not in there]:
             raise Trouble(f"{self.table.table} has no column {missing[0]}; it has {', '.join(there)}")
 
-    def newest(self) -> Any:
+    def newest(self, latest: datetime) -> Any:
         """The greatest cursor that has a place. Raises Trouble when too many rows before it have none."""
         by = column(self.table.cursor)
         where = f"FROM {self.name} WHERE {by} IS NOT NULL ORDER BY {by} DESC LIMIT {MOST_ODD}"
         rows = self.rows(f"SELECT {by} AS newest {where}")
-        if (found := next((row["newest"] for row in rows if is_placed(row["newest"])), None)) is not None:
+        if (found := next((row["newest"] for row in rows if is_placed(row["newest"], latest)), None)) is not None:
             return found
         if len(rows) == MOST_ODD:
-            raise Trouble(f"{self.table.cursor} is infinity or NaN in {MOST_ODD} rows and more; no cursor passes those")
+            odd = "is infinity, NaN or a time to come"
+            raise Trouble(f"{self.table.cursor} {odd} in {MOST_ODD} rows and more; no cursor passes those")
         return None
 
     def behind(self, after: Any, most: int) -> int:
@@ -101,14 +108,13 @@ class Link:
         [row] = self.rows(f"SELECT count(*) AS n FROM ({inner}) AS counted")
         return int(row["n"])
 
-    def acknowledge(self, keys: Sequence[Sequence[Any]]) -> None:
+    def acknowledge(self, keys: Sequence[Sequence[Any]]) -> list[int]:
+        """How many rows each of the keys acknowledged: none when it is empty, or somebody else was first."""
         where = " AND ".join(f"{column(name)} = {self.mark}" for name in self.table.key)
         if self.table.acknowledge == "delete":
-            self.write(f"DELETE FROM {self.name} WHERE {where}", keys)
-        else:
-            self.write(
-                f"UPDATE {self.name} SET {column(self.table.acknowledge)} = CURRENT_TIMESTAMP WHERE {where}", keys
-            )
+            return self.write(f"DELETE FROM {self.name} WHERE {where}", keys)
+        done = column(self.table.acknowledge)
+        return self.write(f"UPDATE {self.name} SET {done} = CURRENT_TIMESTAMP WHERE {where}", keys)
 
 
 class OrText(Loader):
@@ -172,11 +178,15 @@ class PostgresLink(Link):
         with self.open.transaction():
             return list(self.open.execute(statement.encode(), list(values)))
 
-    def write(self, statement: str, many: Sequence[Sequence[Any]]) -> None:
+    def write(self, statement: str, many: Sequence[Sequence[Any]]) -> list[int]:
         self.open.read_only = False
         try:
             with self.open.transaction(), self.open.cursor() as cursor:
-                cursor.executemany(statement.encode(), many)
+                cursor.executemany(statement.encode(), many, returning=True)
+                touched = [cursor.rowcount]
+                while cursor.nextset():
+                    touched.append(cursor.rowcount)
+                return touched
         finally:
             self.open.read_only = True
 
@@ -184,6 +194,11 @@ class PostgresLink(Link):
         with self.open.transaction():
             told = self.open.execute(f"SELECT * FROM {self.name} LIMIT 0".encode()).description
         return [one.name for one in told or []]
+
+    def clock(self) -> datetime:
+        [row] = self.rows("SELECT clock_timestamp() AS now")
+        now: datetime = row["now"]
+        return now
 
     def close(self) -> None:
         self.open.close()
@@ -206,16 +221,20 @@ class SqliteLink(Link):
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         return [dict(row) for row in self.open.execute(statement, values)]
 
-    def write(self, statement: str, many: Sequence[Sequence[Any]]) -> None:
+    def write(self, statement: str, many: Sequence[Sequence[Any]]) -> list[int]:
         writing = self.connect("rw")
         try:
             with writing:
-                writing.executemany(statement, many)
+                return [writing.execute(statement, each).rowcount for each in many]
         finally:
             writing.close()
 
     def columns(self) -> list[str]:
         return [one[0] for one in self.open.execute(f"SELECT * FROM {self.name} LIMIT 0").description]
+
+    def clock(self) -> datetime:
+        [row] = self.rows("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now') AS now")
+        return datetime.fromisoformat(row["now"]).replace(tzinfo=UTC)
 
     def close(self) -> None:
         self.open.close()

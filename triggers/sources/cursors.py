@@ -1,12 +1,16 @@
 """Values of somebody else's columns: as JSON, and as cursors that are kept, compared and moved back. Pure."""
 
 import base64
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import Any
 
 from project.lib.text import made_storable
+
+ANY_ZONE = timedelta(days=1)  # so far ahead may a time lie that says no zone
+TIME = re.compile(r"\d{4}(-?)\d\d\1\d\d(?:(.)\d\d(:?)\d\d(\3\d\d(?:[.,](\d{1,6}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?")
 
 
 def plain(value: Any) -> Any:
@@ -61,11 +65,25 @@ def restored(told: dict[str, str] | None) -> Any:
     return text
 
 
-def is_placed(value: Any) -> bool:
-    """Whether a cursor has a place that others can lie behind: NULL, NaN and the infinities have none."""
+def is_placed(value: Any, latest: datetime) -> bool:
+    """Whether a cursor has a place that others can lie behind: NULL, NaN, the infinities, and a time after `latest`
+    have none. That is as far as the clock of the database has come: 9999-12-31 would hide all that comes later."""
     if isinstance(value, str):
-        return value.lower().lstrip("+-") not in ("infinity", "inf", "nan")
+        if value.lower().lstrip("+-") in ("infinity", "inf", "nan"):
+            return False
+        value = time_in(value) or value
+    if isinstance(value, datetime):
+        return value <= latest if value.tzinfo else value.replace(tzinfo=UTC) <= latest + ANY_ZONE
+    if isinstance(value, date):
+        return value <= (latest + ANY_ZONE).date()
     return value is not None and (not isinstance(value, float | Decimal) or isfinite(value))
+
+
+def time_in(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def is_after(value: Any, other: Any) -> bool:
@@ -88,10 +106,18 @@ def back(value: Any, span: timedelta, steps: float) -> Any:
         return value - Decimal(steps)
     if isinstance(value, float):
         return value - steps
-    if isinstance(value, str):
-        earlier = datetime.fromisoformat(value) - span
-        if len(value) <= 10:
-            return earlier.date().isoformat()
-        text = earlier.isoformat(sep=value[10], timespec="microseconds" if "." in value else "seconds")
-        return text.replace("+00:00", "Z") if value.endswith("Z") else text
-    return value - span
+    return back_in_text(value, span) if isinstance(value, str) else value - span
+
+
+def back_in_text(text: str, span: timedelta) -> str:
+    """The time so much earlier, written as that one is: texts are compared letter by letter."""
+    if (found := TIME.fullmatch(text)) is None:
+        raise ValueError(f"{text} is no time")
+    earlier = datetime.fromisoformat(text) - span
+    dash, between, colon, seconds, fraction, zone = found.groups()
+    written = earlier.strftime(f"%Y{dash}%m{dash}%d")
+    if between:
+        written += between + earlier.strftime(f"%H{colon}%M" + (f"{colon}%S" if seconds else ""))
+    if fraction:
+        written += text[found.start(5) - 1] + f"{earlier.microsecond:06d}"[: len(fraction)]
+    return written + (zone or "")
