@@ -73,7 +73,7 @@ def take(connection: Connection, pressed: Pressed, remote: str) -> Verdict:
     }
     with transaction.atomic():
         row, is_new = Click.objects.get_or_create(connection=connection, claim=pressed.claim[:255], defaults=given)
-    if not is_new:
+    if not is_new and row.outcome:  # one that was cut short is heard when it is sent again: its yes counts once anyway
         return Verdict("taken", USED)
     verdict = deed(row, channel, pressed)
     Click.objects.filter(pk=row.pk).update(outcome=verdict.code[:32])

@@ -13,10 +13,12 @@ from approvals.models.action import Status
 from approvals.pressing import APPROVE
 from approvals.refusals import how_it_ended, is_question
 from approvals.tiers import Tier
+from project.lib import canonical
 from project.lib.visible import plain
 from project.people.models import User
 
 LONGEST_LINE = 500  # characters of one fact; the page says the rest
+LONGEST_WHOLE = 1_000  # characters of all arguments; over it a message has no button
 ENDS = {
     Status.APPROVED: "approved",
     Status.DELIVERING: "approved",
@@ -42,7 +44,9 @@ def letter_of(notice: Notice) -> Letter:
     still = "still waiting, " if notice.what == "remind" else ""
     until = f"expires {local(action.expires_at, notice.person):%H:%M}"
     title = f"[{settings.ENVIRONMENT}] {still}{Tier(action.tier).label}: {headline}, {until}"
-    return Letter(title, facts(action, notice.person), link, button=button(notice), key=key)
+    pressed = button(notice)
+    exactly = (f"Exactly: {whole(action)}",) if pressed else ()
+    return Letter(title, (*exactly, *facts(action, notice.person)), link, button=pressed, key=key)
 
 
 def facts(action: Action, reader: User) -> tuple[str, ...]:
@@ -64,12 +68,18 @@ def on_one_line(text: object) -> str:
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
 
 
+def whole(action: Action) -> str:
+    """Every argument as it is sent, in one line of JSON."""
+    return plain(canonical.text(action.arguments))
+
+
 def button(notice: Notice) -> tuple[str, str] | None:
-    """For medium only, only where the far side signs clicks of a person that is known there, and only under a headline
-    that says all of it: what was cut is read on the page."""
+    """For medium only, only where the far side signs clicks of a person that is known there, and only where the message
+    can show all that is approved: else it is read on the page."""
     action, channel = notice.asking.action, notice.channel
     signed = carrier_of(channel.connection.system, channel.address).clicks and channel.identity
-    if action.tier != Tier.MEDIUM or is_question(action) or action.title.endswith("…") or not signed:
+    is_shown = not action.title.endswith("…") and len(whole(action)) <= LONGEST_WHOLE
+    if action.tier != Tier.MEDIUM or is_question(action) or not is_shown or not signed:
         return None
     shown = {"id": action.pk, "digest": notice.asking.digest, "revision": notice.asking.revision}
     return APPROVE, json.dumps(shown, separators=(",", ":"))

@@ -5,9 +5,10 @@ import json
 from urllib.parse import urlencode
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 
-from approvals import decide, telling
+from approvals import clicks, decide, telling
 from approvals.chats.slack import SIGNED
 from approvals.models import Action, Channel, Click, Decision
 from project.lib import clock
@@ -110,6 +111,34 @@ def test_what_a_message_cannot_show_whole_has_no_button(chat, ann, ben, kind, ti
     telling.tick()
     assert chat.button("U2") is None
     assert "Open" in str(chat.to("U2")[0]["blocks"])
+
+
+def test_a_button_stands_under_all_that_is_approved(chat, ann, ben):
+    reach(ben, "slack", "U2")
+    order = {"method": "POST", "url": "https://api.example.com/v1/accounts/7/close?force=1", "json": {"all": True}}
+    builders.action("http.request", by=ann, arguments=order)
+    telling.tick()
+    assert chat.button("U2") is not None
+    said = str(chat.to("U2")[0]["blocks"])
+    assert "/v1/accounts/7/close?force=1" in said
+    assert '"all":true' in said
+
+
+def test_what_is_too_long_for_a_message_has_no_button(chat, ann, ben):
+    reach(ben, "slack", "U2")
+    builders.action("email.send", by=ann, arguments={"to": ["b@example.com"], "subject": "Hello", "body": "x" * 1000})
+    telling.tick()
+    assert chat.button("U2") is None
+
+
+def test_a_click_that_was_cut_short_counts_when_it_is_sent_again(chat, asked, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr(clicks, "decide", lambda *_, **__: (_ for _ in ()).throw(OperationalError("gone")))
+        with pytest.raises(OperationalError):
+            press(value_of(asked), trigger="1.same")
+    for told in ("", "taken already"):
+        press(value_of(asked), trigger="1.same")
+        assert (now_of(asked).status, Decision.objects.count(), told in why(chat)) == ("approved", 1, True)
 
 
 @pytest.mark.parametrize("other", [{"revision": 2}, {"digest": "sha256:0"}])

@@ -12,7 +12,7 @@ from approvals.done import done
 from approvals.kinds import KINDS
 from approvals.models import Action, Asking, Morning, Notice
 from project.lib import clock
-from project.lib.visible import is_odd
+from project.lib.visible import is_odd, plain
 from tests import builders
 from tests.handlers import work
 from tests.nodding import handling, settle
@@ -24,7 +24,8 @@ HIDDEN = [
     char
     for char in map(chr, range(1, sys.maxunicode + 1))
     if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t\r"
-] + ["\u115f", "\u3164", "\u034f", "\u2028", "\u2029", "\ue000"]
+] + ["\u115f", "\u3164", "\u034f", "\u2028", "\u2029", "\ue000", "\u2800", "\u17b4", "\u180b", "\u180f"]
+HIDDEN += [chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))]  # each could carry a byte
 CORPUS = "".join(HIDDEN)
 SHORT = "pay \u202eeve\u2066 \u200b\u200dall\u00ad\ufeff\x1b[2K"
 FILE = {"path": f"docs/{SHORT}.md", "content": f"first\n{CORPUS}\nlast"}
@@ -52,8 +53,22 @@ def hidden_in(text: str) -> set[str]:
 
 
 def test_the_corpus_is_all_there_is():
-    assert len(HIDDEN) > 200
+    assert len(HIDDEN) > 400
     assert all(map(is_odd, HIDDEN))
+
+
+def test_how_a_symbol_is_drawn_is_left_to_it_and_hides_nothing():
+    assert plain("\u26a0\ufe0f stop \u2714\ufe0e") == "\u26a0\ufe0f stop \u2714\ufe0e"
+    assert plain("\u26a0\ufe0f\ufe0f") == "\u26a0\ufe0f⟨U+FE0F⟩", "one alone carries nothing"
+    assert plain("a\ufe0f\ufe01") == "a⟨U+FE0F⟩⟨U+FE01⟩"
+
+
+def test_the_form_of_a_question_hides_nothing(owner, sign_in):
+    odd = "yes\u202e\u200b\ufe01"
+    member = {"type": "string", "title": odd, "description": odd, "enum": [odd, "no"]}
+    form = {"type": "object", "properties": {"answer": member}, "required": ["answer"]}
+    question = builders.action("human.question", arguments={"question": "Go on?", "form": form})
+    assert hidden_in(Reader(sign_in(owner).get(f"/actions/{question.pk}").content.decode()).text) == set()
 
 
 def test_no_page_lets_anything_hide(asked, owner, sign_in):
