@@ -134,6 +134,13 @@ def settled(run: Durable, name: str, make: Callable[[], Wish], compensate: Compe
     return remember(run, step, None, action)
 
 
+def having_looked(run: Durable, name: str, wish: Wish) -> Wish:
+    """The wish bound to its target, for who must know before `settled` whether it can be done; it looks no second time.
+
+    Raises Permanent, Rejected, and whatever a far side that cannot be asked now raises."""
+    return propose.having_looked(run.row, name, wish, propose.ruling_on(run.row, name, wish))
+
+
 def noted(compensate: Compensate) -> Undo | None:
     """What is known of the undoing before anything is done. Raises as `act()` does for the act itself."""
     if compensate is None:

@@ -15,7 +15,13 @@ from project.people.models import User
 
 def may_read(action: Action, who: User, ruling: Ruling) -> bool:
     """Arguments are for operators, for reviewers, for members of teams who may decide them, and for who asked."""
-    if roles.can(who, "payloads") or roles.can(who, "decide") or action.asked_by(who):
+    return action.asked_by(who) or may_see_target(action, who, ruling)
+
+
+def may_see_target(action: Action, who: User, ruling: Ruling) -> bool:
+    """What stands at its target was read with the credentials of the connection: it is for the same people but not for
+    who asked, to whom asking would open whatever the connection may read."""
+    if roles.can(who, "payloads") or roles.can(who, "decide"):
         return True
     return policy.is_named(who, action) or (not action.is_settled and policy.may_review(who, ruling))
 

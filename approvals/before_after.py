@@ -32,7 +32,7 @@ def before(action: Action, kind: Kind | None) -> Before | None:
         state = json.loads(action.state_json) if bound.get("state") else None
     except UNREADABLE:
         return None
-    if not bound:
+    if "target" not in bound:
         return None
     shown = action.state_json if bound.get("state") else ""
     return Before(bound["target"], plain(bound["version"]), shown, differs(action, kind, state) if shown else None)

@@ -111,8 +111,8 @@ class Card(Standing):
 
     @cached_property
     def before(self) -> Before | None:
-        """What it would meet, and change there; None when it is bound to nothing."""
-        return before(self.action, self.kind)
+        """What it would meet, and change there; None when it is bound to nothing, or the reader may not see it."""
+        return before(self.action, self.kind) if self.may_see_target else None
 
     @property
     def asked_again(self) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from django.db import transaction
 
@@ -15,7 +16,7 @@ from approvals.models.action import Status
 from approvals.refusals import check_note, how_it_ended
 from approvals.rules import Ruling
 from approvals.settle import bury, lock, settle, show
-from approvals.starts import Obstacle, obstacle
+from approvals.starts import Obstacle, needs_a_look, obstacle
 from approvals.tiers import Tier
 from project.lib import canonical, clock, gate
 from project.people.models import User
@@ -31,15 +32,15 @@ def settle_unknown(
     Raises NotReviewer, SelfApproval, StepUpRequired, AlreadyDecided, ReasonRequired, NotValid, CannotSendAgain."""
     asked = Action.objects.for_pages().get(pk=action.pk)
     ruling = policy.ruling_of(asked)
-    found = current.met_again(asked) if status == "not_sent" else current.NOTHING
+    found: Met | None = current.NOTHING
+    if status == "not_sent":
+        found = current.looked_at_again(asked, ruling, partial(check_may_look, asked, ruling, by, note, proof))
     with transaction.atomic():
         gate.shared()
         held = lock(action.pk)
         now = clock.now()
         policy.check_current(ruling, held)
-        check_may_settle(held, by, ruling)
-        if held.tier == Tier.HIGH and not proof():
-            raise StepUpRequired
+        check_who(held, by, ruling, proof)
         if status not in ("delivered", "not_sent", "failed"):
             raise NotValid("The outcome is delivered, not_sent or failed.", field="status")
         if held.status != Status.UNKNOWN:
@@ -56,6 +57,22 @@ def settle_unknown(
         else:
             send_again(held, now, ruling, found)
     return held
+
+
+def check_who(held: Action, by: User, ruling: Ruling, proof: Callable[[], bool]) -> None:
+    check_may_settle(held, by, ruling)
+    if held.tier == Tier.HIGH and not proof():
+        raise StepUpRequired
+
+
+def check_may_look(asked: Action, ruling: Ruling, by: User, note: str, proof: Callable[[], bool]) -> None:
+    """Whatever refuses it later refuses it before anybody looks at its target; the proof is only tried on."""
+    with transaction.atomic():
+        check_who(asked, by, ruling, proof)
+        transaction.set_rollback(True)
+    check_note(note, needed=asked.tier == Tier.HIGH)
+    if asked.status != Status.UNKNOWN or not needs_a_look(asked, clock.now(), ruling):
+        raise AlreadyDecided(**how_it_ended(asked))
 
 
 def told(note: str, by: User) -> str:

@@ -7,16 +7,21 @@ to doing this to that. A practice connection has no target outside the desk, and
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from approvals import hiding
-from approvals.errors import DeliveryError
+from approvals.errors import ApprovalProblem, DeliveryError
 from approvals.frozen import storable
-from approvals.kinds import KINDS, NO_WORDS, Kind
+from approvals.kinds import KINDS, NO_WORDS, Kind, Now
 from approvals.models import Action, Connection
+from approvals.models.action import switches_over
+from approvals.rules import Ruling
+from approvals.tiers import Tier
 from project.lib import canonical
 from project.lib.crypto import Unreadable
+from triggers.models import Run
 
 LARGEST = 512 * 1024  # characters of a state that is kept to be shown; of a larger one only the version is bound
 
@@ -30,15 +35,37 @@ class Met:
 
 
 NOTHING = Met()
+UNBOUND = "unbound"  # the one precondition of what could have been bound, and was not: why
+HELD = "a switch was on when it was asked for"
 
 
-def met(kind: Kind, connection: Connection | None, typed: Any) -> Met:
-    """Look at the target now, outside any transaction. Raises DeliveryError when nobody can look."""
+def looked_at(
+    kind: Kind,
+    connection: Connection | None,
+    typed: Any,
+    *,
+    run: Run | None,
+    ruling: Ruling,
+    may: Callable[[], object],
+) -> Met:
+    """What it would meet, read now, outside any transaction: the one way to a target.
+
+    To look is to call a far side with the credentials of the connection, so nobody causes it who could not have it done
+    in the end. `may` raises what its door refuses with: the rights of who asks, a row that moved on, no room. After it
+    neither a rule that denies it nor a switch lets anybody look; what a switch left unread says so in what is bound.
+    Raises DeliveryError when nobody can look."""
     if kind.current is None or connection is None or connection.practice:
         return NOTHING
-    now = kind.current(connection.far(kind.timeout), typed)
-    if now is None:
+    may()
+    if ruling.denied_by:
         return NOTHING
+    if switches_over(kind.name, run).exists():
+        return Met({UNBOUND: HELD})
+    now = kind.current(connection.far(kind.timeout), typed)
+    return bound_to(kind, now) if now else NOTHING
+
+
+def bound_to(kind: Kind, now: Now) -> Met:
     state = storable(hiding.covered("state", now.state, [], []) if kind.hides else now.state)
     text = json.dumps(state, ensure_ascii=False)
     text = text if len(text) <= LARGEST else ""
@@ -46,17 +73,28 @@ def met(kind: Kind, connection: Connection | None, typed: Any) -> Met:
     return Met({**bound, "state": canonical.digest_of_text(text)} if text else bound, text)
 
 
-def met_again(action: Action) -> Met | None:
-    """What `action` would meet now; None when it cannot be read at the moment. Call it outside a transaction."""
+def looked_at_again(action: Action, ruling: Ruling, may: Callable[[], object]) -> Met | None:
+    """What `action` would meet now; None when it cannot be read at the moment, or nobody may look."""
     kind = KINDS.get(action.kind)
     if kind is None or kind.current is None:
         return NOTHING
     try:
-        return met(kind, action.connection, kind.read(action.sent_arguments))
-    except (DeliveryError, Unreadable, *NO_WORDS):
+        typed = kind.read(action.sent_arguments)
+        found = looked_at(kind, action.connection, typed, run=action.run, ruling=ruling, may=may)
+    except (DeliveryError, Unreadable, ApprovalProblem, *NO_WORDS):
         return None
+    return None if ruling.denied_by or found.preconditions.get(UNBOUND) == HELD else found
+
+
+def as_bound(action: Action) -> Met:
+    """What it was bound to when people were asked. Raises ValueError, LookupError when its text is no action's."""
+    return Met(action.preconditions, action.state_json)
 
 
 def has_moved(action: Action, found: Met) -> bool:
-    """Is the target no longer what people saw? What was never bound cannot have moved."""
-    return bool(action.preconditions) and action.preconditions != found.preconditions
+    """Is the target no longer what people saw? What has none cannot have moved; what nobody could look at has, once it
+    can be, unless nobody was asked."""
+    bound = action.preconditions
+    if UNBOUND in bound and not Tier(action.tier).waits:
+        return False
+    return bool(bound) and bound != found.preconditions

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -116,7 +117,9 @@ def decide(
     word = Word(by, verdict, digest, revision, reason, arguments, answer, channel, looked_for, origin)
     asked = Action.objects.for_pages().get(pk=action.pk)
     ruling = policy.ruling_of(asked)
-    edited = None if word.arguments is None else judged(asked, word.arguments)
+    edited = None
+    if word.arguments is not None:
+        edited = judged(asked, word.arguments, partial(check_heard, asked, word, ruling, proof))
     with transaction.atomic():
         gate.shared()
         held = lock(action.pk)
@@ -132,9 +135,7 @@ def hear(
 ) -> Said | ApprovalProblem:
     """Inside the transaction; a refusal that is returned, not raised, comes with a change that must stay."""
     now = clock.now()
-    if word.channel == BY_TOKEN:
-        check_no_machine_nods_to_itself(held, word.by, word.verdict)
-    check_person(held, word.by, ruling, word.verdict)
+    check_who(held, word, ruling)
     again = said_before(held, word)
     if again is not None:
         return said(again, held, is_new=False)
@@ -160,6 +161,25 @@ def hear(
     count(held, now, ruling, word.by)
     trace(held, word.verdict)
     return said(decision, held)
+
+
+def check_who(held: Action, word: Word, ruling: Ruling) -> None:
+    if word.channel == BY_TOKEN:
+        check_no_machine_nods_to_itself(held, word.by, word.verdict)
+    check_person(held, word.by, ruling, word.verdict)
+
+
+def check_heard(asked: Action, word: Word, ruling: Ruling, proof: Callable[[], bool]) -> None:
+    """What `hear` would refuse an edit with, before a far side is looked at for it; the proof is only tried on."""
+    with transaction.atomic():
+        check_who(asked, word, ruling)
+        check_row(asked, word.by, clock.now(), word.digest, word.revision)
+        if not asked.is_intact:
+            raise Changed(digest=asked.digest, revision=asked.revision)
+        if asked.tier == Tier.HIGH and not proof():
+            raise StepUpRequired
+        check_words(asked, word.verdict, word.reason, word.arguments, word.answer)
+        transaction.set_rollback(True)
 
 
 def shown_of(action: Action) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from django.db.models import Max
 from approvals import current, kinds, policy, restoring
 from approvals.current import Met
 from approvals.doubt import done_before, key_is_used_up, look
-from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
+from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused, TooLate, UnknownKind
 from approvals.models import Action, Attempt, PracticeItem
 from approvals.models.action import ActionQuerySet, Status
 from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record, spread
 from approvals.rules import Ruling
 from approvals.settle import bury, lock, settle, show
-from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, obstacle, opens_at, thaws_at
+from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, needs_a_look, obstacle, opens_at, thaws_at
 from project.lib import clock, gate, logs, spans
 from project.lib.apart import each
 from project.lib.crypto import Unreadable
@@ -71,12 +71,10 @@ def start(action_id: int, tries: int) -> Attempt | None:
 
     `tries` is what the caller last read: a second sender that looked at an older state does not send."""
     asked = Action.objects.for_pages().get(pk=action_id)
-    found: Met | None = current.NOTHING
-    if has_a_target(asked):
-        if not is_due(asked, tries, clock.now()):
-            return None  # nobody looks at a far side for what may not start yet
-        found = current.met_again(asked)
+    if not is_due(asked, tries, clock.now()):
+        return None
     ruling = policy.ruling_of(asked)
+    found = looked_at_before(asked, ruling)
     with transaction.atomic(durable=True):  # committed before the call, whoever calls
         gate.shared()
         action = lock(action_id)
@@ -102,9 +100,17 @@ def start(action_id: int, tries: int) -> Attempt | None:
     return attempt
 
 
-def has_a_target(action: Action) -> bool:
+def looked_at_before(action: Action, ruling: Ruling) -> Met | None:
+    """What it would meet; None when nobody can look, or nobody has to since something else is in the way."""
     kind = kinds.KINDS.get(action.kind)
-    return kind is not None and kind.current is not None
+    if kind is None or kind.current is None:
+        return current.NOTHING
+
+    def may() -> None:
+        if not needs_a_look(action, clock.now(), ruling):
+            raise TooLate(status=action.status)
+
+    return current.looked_at_again(action, ruling, may)
 
 
 def is_due(action: Action, tries: int, now: datetime) -> bool:

@@ -1,14 +1,15 @@
 """A reviewer mends what was asked for: another text under another digest, the next revision, and votes begin anew."""
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from approvals import hiding, policy
-from approvals.current import Met, met
-from approvals.errors import DeliveryError, NotValid, PolicyMoved
+from approvals import current, hiding, policy
+from approvals.current import Met
+from approvals.errors import ApprovalProblem, DeliveryError, NotValid, PolicyMoved
 from approvals.frozen import envelope
 from approvals.kinds import KINDS
 from approvals.models import Action, Decision
@@ -38,7 +39,7 @@ class Judged:
     """What the policy says of edited arguments, and what they would meet: both computed before the transaction."""
 
     ruling: Ruling
-    found: Met
+    found: Met | None  # None: nobody looked, since the edit will be refused
 
 
 def drafted(action: Action, arguments: dict[str, Any], found: Met | None = None) -> Draft:
@@ -66,28 +67,34 @@ def drafted(action: Action, arguments: dict[str, Any], found: Met | None = None)
     return Draft(kind.headline_of(json.loads(text)["arguments"]), typed, shown, hidden, text, digest)
 
 
-def judged(action: Action, arguments: dict[str, Any]) -> Judged | None:
-    """What is said of what `arguments` would make of it; None when they make nothing. Before BEGIN."""
-    with suppress(NotValid):
+def judged(action: Action, arguments: dict[str, Any], may: Callable[[], object]) -> Judged | None:
+    """What is said of what `arguments` would make of it; None when they make nothing. Before BEGIN; `may` raises what
+    the door would refuse the edit with. Raises NotValid when its target cannot be looked at."""
+    try:
         draft = drafted(action, arguments)
-        asked = policy.Asked.of(action, arguments=draft.arguments, title=draft.title)
-        ruling = policy.joined(policy.ruling(asked, at_least=action.tier), action)
-        return Judged(ruling, met_by(action, draft))
-    return None
+    except NotValid:
+        return None
+    if same(draft.arguments, action.arguments):
+        return None
+    asked = policy.Asked.of(action, arguments=draft.arguments, title=draft.title)
+    ruling = policy.joined(policy.ruling(asked, at_least=action.tier), action)
+    return Judged(ruling, met_by(action, draft, ruling, may))
 
 
-def met_by(action: Action, draft: Draft) -> Met:
+def met_by(action: Action, draft: Draft, ruling: Ruling, may: Callable[[], object]) -> Met | None:
     """What the edited arguments would meet. The same target stays as it was shown: a move since then is found out
-    before anything starts. Raises NotValid when another one cannot be looked at."""
-    kept = Met(action.preconditions, action.state_json)
-    kind = KINDS[action.kind]
+    before anything starts. None when they may not be asked for; then nobody looks. Raises NotValid."""
+    kept, kind = current.as_bound(action), KINDS[action.kind]
     if kind.current is None:
         return kept
     try:
-        found = met(kind, action.connection, draft.typed)
+        found = current.looked_at(kind, action.connection, draft.typed, run=action.run, ruling=ruling, may=may)
+    except ApprovalProblem:
+        return None
     except DeliveryError as error:
         raise NotValid(f"What it would change cannot be looked at now: {error}", field="arguments") from error
-    return kept if found.preconditions.get("target") == kept.preconditions.get("target") else found
+    target = found.preconditions.get("target")
+    return kept if target is not None and target == kept.preconditions.get("target") else found
 
 
 def edit(
@@ -99,7 +106,7 @@ def edit(
     draft = drafted(action, arguments, judged.found if judged else None)
     if same(draft.arguments, action.arguments):
         return None
-    if judged is None:
+    if judged is None or judged.found is None:
         raise PolicyMoved
     ruling = judged.ruling
     if ruling.denied_by:

@@ -5,9 +5,11 @@ The token is who asks. Its tier, who must nod and who may not are the desk's to 
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -62,21 +64,25 @@ class Wanted:
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
     def wish(self, key: str) -> Wish:
-        """Read and checked, and bound to its target as it is. Raises NotValid, CannotLook."""
-        try:
-            wish = Wish.of(
-                self.kind, self.connection, key, self.reason, self.evidence, self.expires, self.arguments
-            ).having_looked()
-        except UnknownKind as error:
-            raise NotValid(str(error), field="kind") from error
-        except NoConnection as error:
-            raise NotValid(str(error), field="connection") from error
-        except Permanent as error:
-            raise (error.__cause__ if isinstance(error.__cause__, NotValid) else NotValid(str(error))) from None
-        except DeliveryError as error:
-            raise CannotLook(retry_after=LOOK_AGAIN) from error
+        """Read and checked; nobody has looked at its target. Raises NotValid."""
         reach.check_web(self.callback_url, "callback_url")
-        return wish
+        with in_words_of_a_program():
+            return Wish.of(self.kind, self.connection, key, self.reason, self.evidence, self.expires, self.arguments)
+
+
+@contextmanager
+def in_words_of_a_program() -> Iterator[None]:
+    """What stops a handler's run is a refusal here: NotValid, CannotLook."""
+    try:
+        yield
+    except UnknownKind as error:
+        raise NotValid(str(error), field="kind") from error
+    except NoConnection as error:
+        raise NotValid(str(error), field="connection") from error
+    except Permanent as error:
+        raise (error.__cause__ if isinstance(error.__cause__, NotValid) else NotValid(str(error))) from None
+    except DeliveryError as error:
+        raise CannotLook(retry_after=LOOK_AGAIN) from error
 
 
 @policy.again_when_moved
@@ -90,6 +96,8 @@ def ask(token: ApiToken, key: str, wanted: Wanted) -> tuple[Action, bool]:
     number = number_of(token, key, wanted.kind)
     wish = wanted.wish(action_key(token, key, number))
     ruling = ruling_on(token, wish)
+    with in_words_of_a_program():
+        wish = wish.having_looked(None, ruling, partial(check_may_ask, token, wish))
     with transaction.atomic():
         gate.shared()
         take_turn(token, key)
@@ -153,6 +161,13 @@ def take_turn(token: ApiToken, key: str) -> None:
         raise NotSignedIn
 
 
+def check_may_ask(token: ApiToken, wish: Wish) -> None:
+    """What would be refused is refused before anybody looks at a far side. Raises TooManyWaiting, AskedEnough."""
+    now = clock.now()
+    check_room(token, now)
+    refuse_nagging(token, wish, now)
+
+
 def check_room(token: ApiToken, now: datetime) -> None:
     """What it withdrew within the hour counts too: people were told of it, and asking anew tells them again."""
     withdrawn = Q(status=Status.CANCELLED, settled_at__gt=now - WITHDRAWN_FOR)
@@ -162,8 +177,8 @@ def check_room(token: ApiToken, now: datetime) -> None:
 
 def refuse_nagging(token: ApiToken, wish: Wish, now: datetime) -> None:
     """A new key does not make a new wish: three times no of people within a day is a no."""
-    same = mine(token).filter(kind=wish.kind.name, proposal_digest=wish.freeze()[1])
-    if propose.noes_of_people(same, now) >= propose.ENOUGH:
+    rejected = propose.rejected_by_people(mine(token).filter(kind=wish.kind.name), now)
+    if sum(wish.is_that_of(action) for action in rejected) >= propose.ENOUGH:
         raise AskedEnough
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
@@ -20,7 +21,7 @@ from approvals.settle import DENIED, forbid, lock, settle, show
 from approvals.starts import EXECUTE_WITHIN
 from approvals.tiers import Tier
 from approvals.wish import Undo, Wish, version_of
-from project.lib import crypto, spans
+from project.lib import clock, crypto, spans
 from triggers import redrive
 from triggers.durable import Durable
 from triggers.models import Audit, Run
@@ -51,7 +52,7 @@ def stand_for(run: Durable, step: str, wish: Wish, undo: Undo | None = None) -> 
     `undo` is noted with it, the first time it is asked for: code that comes later changes nothing of it.
     Raises KeyTaken, Drifted, Rejected (`asked_enough`), BeingUndone."""
     ruling = ruling_on(run.row, step, wish)
-    wish = looked_at(run.row, step, wish)
+    wish = having_looked(run.row, step, wish, ruling)
 
     def stand(now: datetime) -> tuple[Act, str]:
         policy.check_current(ruling)
@@ -73,13 +74,21 @@ def stand_for(run: Durable, step: str, wish: Wish, undo: Undo | None = None) -> 
     return own
 
 
-def looked_at(run: Run, step: str, wish: Wish) -> Wish:
+def having_looked(run: Run, step: str, wish: Wish, ruling: Ruling) -> Wish:
     """What becomes a new action is bound to its target as it is; a replay that finds its own looks at nothing."""
     if wish.kind.current is None:
         return wish
     own = Act.objects.filter(run=run, name=step).select_related("action").first()
-    is_known = own is not None and own.digest == wish.freeze(own.action)[1]
-    return wish if is_known else wish.having_looked()
+    if own is not None and own.digest == wish.freeze(own.action)[1]:
+        return wish
+    return wish.having_looked(run, ruling, partial(check_not_nagging, wish, wish.key or implicit_key(run, step)))
+
+
+def check_not_nagging(wish: Wish, key: str) -> None:
+    """What would be refused as a new row is refused before anybody looks. Raises Rejected."""
+    before = Action.objects.filter(kind=wish.kind.name, connection=wish.connection, key=key)
+    if not Action.objects.all().holding(wish.kind.name, wish.connection, key).exists():
+        refuse_nagging(before, key, clock.now())
 
 
 def first_time(run: Run, step: str, wish: Wish, now: datetime, ruling: Ruling) -> tuple[Act, str]:
@@ -271,15 +280,15 @@ def frozen(wish: Wish) -> dict[str, Any]:
 
 def refuse_nagging(before: QuerySet[Action], key: str, now: datetime) -> None:
     """Three times no of people within a day is a no."""
-    rejected = noes_of_people(before, now)
+    rejected = rejected_by_people(before, now).count()
     if rejected >= ENOUGH:
         raise Rejected(f"{key}: people said no {rejected} times within a day (asked_enough)")
 
 
-def noes_of_people(before: QuerySet[Action], now: datetime) -> int:
-    """How many of these people rejected within a day; what a rule denied is no word of theirs."""
+def rejected_by_people(before: QuerySet[Action], now: datetime) -> QuerySet[Action]:
+    """What of these people rejected within a day; what a rule denied is no word of theirs."""
     said_no = before.filter(status=Status.REJECTED, settled_at__gt=now - timedelta(days=1))
-    return said_no.exclude(reason_code=DENIED).count()
+    return said_no.exclude(reason_code=DENIED)
 
 
 def ruling_on(run: Run, step: str, wish: Wish) -> Ruling:

@@ -40,6 +40,10 @@ class Standing:
         return authority.may_read(self.action, self.reader, self.in_force)
 
     @cached_property
+    def may_see_target(self) -> bool:
+        return authority.may_see_target(self.action, self.reader, self.in_force)
+
+    @cached_property
     def in_force(self) -> Ruling:
         """What the policy says now of it, also where nobody is asked any more."""
         return self.ruling or policy.ruling_of(self.action)

@@ -52,14 +52,21 @@ def obstacle(action: Action, now: datetime, ruling: Ruling, found: Met | None) -
         return Obstacle.BUSY
     if is_stricter(action, ruling):
         return Obstacle.STRICTER
-    if action.preconditions and not may_repeat_anyhow(action):
-        if found is None:
-            return Obstacle.UNSEEN
-        if current.has_moved(action, found):
-            return Obstacle.MOVED
     if next_opening(ruling.windows, now) != now:
         return Obstacle.SHUT
-    return Obstacle.FROZEN if thaws_at(action, now) > now else None
+    if thaws_at(action, now) > now:
+        return Obstacle.FROZEN
+    if not action.preconditions or may_repeat_anyhow(action):
+        return None
+    if found is None:
+        return Obstacle.UNSEEN
+    return Obstacle.MOVED if current.has_moved(action, found) else None
+
+
+def needs_a_look(action: Action, now: datetime, ruling: Ruling) -> bool:
+    """Could only its target stand in the way, or are people asked again, who are shown it as it is? For whatever else
+    is in the way nobody looks at a far side."""
+    return obstacle(action, now, ruling, None) in (Obstacle.UNSEEN, Obstacle.CHANGED, Obstacle.STRICTER)
 
 
 def is_busy(action: Action, now: datetime) -> bool:

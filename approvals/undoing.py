@@ -117,12 +117,14 @@ def planned(run_id: int) -> Plan | None:
     if effect != Status.DELIVERED:
         return Plan(owed.pk, effect)  # there is nothing to propose, or not yet
     try:
-        wish = wish_of(owed).having_looked()
+        wish = wish_of(owed)
+        ruling = propose.ruling_on(owed.run, step_of(owed), wish)
+        wish = propose.having_looked(owed.run, step_of(owed), wish, ruling)
     except (Permanent, Unreadable) as error:
         return Plan(owed.pk, effect, trouble=str(error))
     except DeliveryError:
         return None  # nobody can look at its target now: the next round does
-    return Plan(owed.pk, effect, wish, propose.ruling_on(owed.run, step_of(owed), wish))
+    return Plan(owed.pk, effect, wish, ruling)
 
 
 def ask(owed: Compensation, effect: Action, now: datetime, plan: Plan) -> bool:

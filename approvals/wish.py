@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from approvals import hiding, kinds
-from approvals.current import NOTHING, Met, met
+from approvals.current import NOTHING, Met, looked_at
 from approvals.errors import NotValid, Refused
 from approvals.frozen import envelope, readable, storable
 from approvals.models import Action, Connection
+from approvals.rules import Ruling
 from project.lib import crypto
 from triggers.errors import Permanent
+from triggers.models import Run
 
 EXPIRES = timedelta(days=1)
 LONGEST = timedelta(days=7)
@@ -79,17 +81,18 @@ class Wish:
             preconditions=like.proposal_preconditions if like else self.found.preconditions,
         )
 
-    def having_looked(self) -> Wish:
+    def having_looked(self, run: Run | None, ruling: Ruling, may: Callable[[], object]) -> Wish:
         """The same, bound to what its target is now; to be called before BEGIN, for what is not an action yet. What has
-        looked does not look again.
+        looked does not look again, and nobody looks for what `may` or the policy refuses (`current.looked_at`).
 
         Raises NotSent, OutcomeUnknown when nobody can look at the moment, Permanent when it cannot be looked at."""
         if self.has_looked:
             return self
         try:
-            return replace(self, found=met(self.kind, self.connection, self.typed), has_looked=True)
+            found = looked_at(self.kind, self.connection, self.typed, run=run, ruling=ruling, may=may)
         except Refused as error:
             raise Permanent(f"{self.kind.name}: its target cannot be looked at: {error}") from error
+        return replace(self, found=found, has_looked=True)
 
     def is_that_of(self, action: Action) -> bool:
         """Was `action` proposed with these arguments? Versions of code and credentials do not count."""

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError, create_model
 
 from approvals import kinds
-from approvals.act import Cancelled, Expired, Rejected, Undeliverable, settled, told
+from approvals.act import Cancelled, Expired, Rejected, Undeliverable, having_looked, settled, told
 from approvals.errors import NoConnection, NotValid
 from approvals.models import Action
 from approvals.tiers import Tier
@@ -118,7 +118,9 @@ def propose(kind: str, connection: str | None, run: Durable, arguments: dict[str
     def look() -> str:
         """Why nobody can be asked for this; empty when it can be done."""
         try:
-            looked.append(wish().having_looked())
+            looked.append(having_looked(run, kind, wish()))
+        except Rejected:
+            return ""  # asking will say so
         except Permanent as error:
             what = "there is no connection for it: " if isinstance(error, NoConnection) else ""
             return f"not possible: {what}{error}"

@@ -1,4 +1,4 @@
-"""An effect has one door: what a kind does is called there and nowhere else: no other way of running passes it."""
+"""An effect has one door, and so has a look at a target: what a kind does is called there and nowhere else."""
 
 import ast
 
@@ -13,11 +13,34 @@ CALLS = [  # everything of that name, and what it is
 ]
 
 
-def test_what_a_kind_does_is_called_in_one_place():
-    calls = [
+LOOKS = [  # who has the desk call a far side to see what is there; each says by `may` who may not
+    ("approvals/current.py", "kind.current"),  # the door
+    ("approvals/current.py", "looked_at"),
+    ("approvals/deliver.py", "current.looked_at_again"),
+    ("approvals/clearing.py", "current.looked_at_again"),
+    ("approvals/editing.py", "current.looked_at"),
+    ("approvals/wish.py", "looked_at"),
+]
+
+
+def calls_of(*names: str) -> list[tuple[str, str]]:
+    """Every call of something of one of these names: where, and how it is written."""
+    return [
         (tree.named(path), ast.unparse(node.func))
         for path in tree.modules()
         for node in ast.walk(tree.parsed(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "deliver"
+        if isinstance(node, ast.Call) and last_name(node.func) in names
     ]
-    assert sorted(calls) == CALLS
+
+
+def last_name(func: ast.expr) -> str:
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+
+
+def test_what_a_kind_does_is_called_in_one_place():
+    assert sorted(call for call in calls_of("deliver") if "." in call[1]) == CALLS
+
+
+def test_a_target_is_looked_at_in_one_place():
+    calls = [call for call in calls_of("current", "looked_at", "looked_at_again") if call[0].startswith("approvals/")]
+    assert sorted(calls) == sorted(LOOKS)
