@@ -37,7 +37,7 @@ class Standing:
 
     @cached_property
     def may_read(self) -> bool:
-        return authority.may_read(self.action, self.reader, self.in_force)
+        return self.may_see_target or self.action.asked_by(self.reader)
 
     @cached_property
     def may_see_target(self) -> bool:
