@@ -94,7 +94,10 @@ def loosened(row: PolicyRule | None, fields: dict[str, Any], found: Backtest, ot
             said.append(f"The rule {row.slug} {does}, and would be {'changed' if fields else 'taken away'}.")
         elif not found.all_of_them and row.effect == REQUIRE and may_be_high(row.plan, others):
             said.append(f"It was tried on the newest {found.looked_at} actions only; older ones may have been high.")
-    for high, becomes in ((found.less_than_high, "be less"), (found.high_for_others, "need fewer or other people")):
+    for high, becomes in (
+        (found.less_than_high, "be less"),
+        (found.high_for_others, "need fewer or other people, or wait for other times"),
+    ):
         if high:
             numbers = ", ".join(f"A-{pk}" for pk in high[:5])
             said.append(f"{len(high)} of the last 30 days that were high would {becomes}: {numbers}.")

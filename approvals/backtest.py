@@ -44,9 +44,9 @@ class Backtest:
     denied: int = 0  # would have been denied
     let: int = 0  # would no longer have been denied
     asks_more: int = 0  # waited, and would have asked for all that it asked for and more
-    asks_otherwise: int = 0  # waited, and would have asked fewer or other people, on a lower tier or without four eyes
+    asks_otherwise: int = 0  # waited, and would have asked less: fewer, others, a lower tier, at other times
     less_than_high: list[int] = field(default_factory=list)
-    high_for_others: list[int] = field(default_factory=list)  # still high, for fewer or other people
+    high_for_others: list[int] = field(default_factory=list)  # still high, for fewer or other people or at other times
     changes: list[Change] = field(default_factory=list)
 
     @property
@@ -85,15 +85,17 @@ def weight(found: Ruling) -> int:
 
 def wants(found: Ruling) -> tuple[object, ...]:
     """What of it people would notice."""
-    return weight(found), found.groups, found.needed, found.four_eyes
+    return weight(found), found.groups, found.needed, found.four_eyes, found.rejections, found.expires, found.windows
 
 
 def asks_for_all(would: Ruling, was: Ruling) -> bool:
-    """Does it still ask for everybody for whom it asked, and on no lower tier?"""
+    """Does it still ask for everybody for whom it asked, on no lower tier, and in no more time?"""
     quorums = {frozenset(group.names): group.quorum for group in would.groups}
     all_groups = all(quorums.get(frozenset(group.names), 0) >= group.quorum for group in was.groups)
     as_strict = would.tier.rank >= was.tier.rank and would.needed >= was.needed and would.four_eyes >= was.four_eyes
-    return all_groups and as_strict
+    sooner = not was.expires or 0 < would.expires <= was.expires
+    bound = would.rejections <= was.rejections and sooner and set(was.windows) <= set(would.windows)
+    return all_groups and as_strict and bound
 
 
 def compare(before: Sequence[Rule], after: Sequence[Rule]) -> Backtest:

@@ -15,22 +15,25 @@ def guards_high(rule: Mapping[str, Any], others: Iterable[Rule]) -> str:
     """What it does for what is high, by itself or since another rule makes it so, in words; empty when nothing."""
     if rule["effect"] == DENY:
         return "denies"
-    if rule["effect"] != REQUIRE:
-        return ""
-    if rule["tier"] == Tier.HIGH:
+    requires = rule["effect"] == REQUIRE
+    if requires and rule["tier"] == Tier.HIGH:
         return "asks for high"
-    names_people = rule["reviewers"] or rule["quorum"] > 1
-    return "names people for what may be high" if names_people and may_be_high(rule["plan"], others) else ""
+    names_people = requires and (rule["reviewers"] or rule["quorum"] > 1)
+    sets_times = rule["windows"] or (requires and rule["expires"])
+    if not (names_people or sets_times) or not may_be_high(rule["plan"], others):
+        return ""
+    return "names people for what may be high" if names_people else "sets times for what may be high"
 
 
 def asks_less(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Could it ask for less than it did, of whatever it meant? What denies, or makes things high, stays as it is."""
-    same = ["when", "effect", "reviewers"]
+    same = ["when", "effect", "reviewers", *(["windows", "zone"] if before["windows"] else [])]
     if before["effect"] == DENY or before["tier"] == Tier.HIGH:
         same += ["tier", "quorum", "rejections", "four_eyes", "expires", "windows", "zone", "hold"]
     if not after or any(after[name] != before[name] for name in same):
         return True
-    return bool(after["quorum"] < before["quorum"] or after["rejections"] > before["rejections"])
+    waits_longer = 0 < before["expires"] != after["expires"] and not 0 < after["expires"] < before["expires"]
+    return bool(waits_longer or after["quorum"] < before["quorum"] or after["rejections"] > before["rejections"])
 
 
 def may_be_high(plan: FilterPlan, others: Iterable[Rule]) -> bool:

@@ -19,6 +19,7 @@ from triggers.errors import BadFilter, SlugTaken, Stale
 from triggers.models import Audit
 
 pytestmark = pytest.mark.django_db
+NINE_TO_FIVE = [{"days": ["mon"], "from": "09:00", "to": "17:00"}]
 
 
 @pytest.fixture
@@ -257,6 +258,27 @@ class TestLooseningHigh:
     def test_one_for_a_kind_or_tier_that_is_less_is_changed_by_one(self, owner, when):
         row = create("people", owner, when, quorum=2)
         assert isinstance(amending.save("archive", "people", row, by=owner, version=1), PolicyRule)
+
+    @pytest.mark.parametrize(
+        ("times", "less", "more"),
+        [
+            ({"windows": NINE_TO_FIVE}, {"windows": []}, {"expires": 600}),
+            ({"windows": NINE_TO_FIVE}, {"zone": "Asia/Tokyo"}, {"quorum": 2}),
+            ({"expires": 600}, {"expires": 0}, {"expires": 300}),
+            ({"expires": 600}, {"expires": 601}, {"windows": NINE_TO_FIVE}),
+        ],
+    )
+    def test_so_does_a_rule_that_sets_times_for_what_may_be_high(self, owner, times, less, more):
+        row = create("hours", owner, "action.kind == 'stripe.refund'", **times)
+        for verb, change in (("archive", {}), ("change", less)):
+            waits = amending.save(verb, "hours", row, by=owner, version=1, **change)
+            assert isinstance(waits, PolicyChange)
+            assert "sets times for what may be high" in waits.reasons[0]
+        assert isinstance(amending.save("change", "hours", row, by=owner, version=1, **more), PolicyRule)
+
+    def test_so_does_one_that_lets_low_through_in_its_hours_and_so_holds_high_back(self, owner):
+        row = create("hours", owner, "true", "allow", windows=NINE_TO_FIVE)
+        assert isinstance(amending.save("archive", "hours", row, by=owner, version=1), PolicyChange)
 
     @pytest.mark.parametrize("high", ["action.kind == 'github.comment'", "action.arguments.repo == 'acme/shop'"])
     @pytest.mark.parametrize("when", ["action.kind == 'github.comment'", "action.tier == 'low'"])
