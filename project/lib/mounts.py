@@ -15,16 +15,25 @@ LOCAL = ("fuse.fuse-overlayfs",)  # of a container without root
 
 def file_system(path: Path) -> str:
     """The type of the file system `path` lies on; empty where Linux does not tell."""
+    return around(path)[1]
+
+
+def around(path: Path) -> tuple[str, str]:
+    """Where the file system of `path` is mounted, and its type; both empty where Linux does not tell."""
+    place, found = path.resolve(), ("", "")
+    for mounted, kind in mounts():
+        if place.is_relative_to(mounted) and len(mounted) >= len(found[0]):  # of two at one place the later is seen
+            found = mounted, kind
+    return found
+
+
+def mounts() -> list[tuple[str, str]]:
+    """Every place where a file system is mounted, and its type; none where Linux does not tell."""
     try:
         lines = MOUNTS.read_bytes().split(b"\n")
     except OSError:
-        return ""
-    place, found = path.resolve(), ("", "")
-    for _, where, kind, *_ in (line.split(b" ") for line in lines if line):
-        mounted = plain(where)
-        if place.is_relative_to(mounted) and len(mounted) >= len(found[0]):  # of two at one place the later is seen
-            found = mounted, kind.decode()
-    return found[1]
+        return []
+    return [(plain(where), kind.decode()) for _, where, kind, *_ in (line.split(b" ") for line in lines if line)]
 
 
 def plain(name: bytes) -> str:

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -14,12 +15,15 @@ from django.conf import LazySettings
 from django.db import DataError
 
 from project.lib import clock
+from tests import builders
 from tests.conftest import until
 from tests.files import Listening, file_source, listening, told
 from triggers.ingest import ingest
 from triggers.listeners import file, snapshot
 from triggers.listeners.file import FileListener
-from triggers.models import Event, Source, Watch, WatchedFile
+from triggers.listeners.snapshot import Snapshot
+from triggers.models import ConfigVersion, Event, Source, Trigger, Watch, WatchedFile
+from triggers.sources.file import Look
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -314,6 +318,135 @@ def test_a_missing_root_is_said_and_its_return_is_noticed(inbox: Path, source: S
         (inbox / "kept.txt").write_text("kept")
         assert set(desk.look()) == {("created", "z.txt"), ("deleted", "lost.txt")}
         assert Watch.objects.get().status == "watching"
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """`mounted(folder)` mounts a fresh file system there; `mounted(folder, again=other)` shows what lies elsewhere."""
+    places: list[Path] = []
+
+    def mount(place: Path, *, again: Path | None = None) -> None:
+        how = ["--bind", str(again)] if again else ["-t", "tmpfs", "none"]
+        if subprocess.run(["mount", *how, str(place)], check=False, capture_output=True).returncode:
+            pytest.skip("only root may mount")
+        places.append(place)
+
+    yield mount
+    for place in reversed(places):
+        subprocess.run(["umount", "-l", str(place)], check=False, capture_output=True)
+
+
+@pytest.mark.parametrize("below", ["", "nas", "deep/nas"])
+def test_what_is_unmounted_is_not_deleted(
+    inbox: Path, source: Source, mounted: Callable[..., None], tmp_path: Path, below: str
+) -> None:
+    """FW-05: the folder is there, empty; the same disk comes back under another number."""
+    disk, place = tmp_path / "disk", inbox / below
+    disk.mkdir()
+    place.mkdir(parents=True, exist_ok=True)
+    mounted(disk)
+    with listening(source) as desk:
+        desk.look()
+        mounted(place, again=disk)
+        for number in range(5):
+            (place / f"{number}.txt").write_text("x")
+        name = f"{below}/".lstrip("/")
+        assert set(desk.look()) == {("created", f"{name}{number}.txt") for number in range(5)}
+        subprocess.run(["umount", place], check=True)
+        assert len(desk.look()) == len(desk.look()) == 5
+        row = Watch.objects.get()
+        assert (row.status, f"{place} is not mounted" in row.detail) == ("missing", True)
+    with listening(source) as desk:  # another start of the desk
+        assert len(desk.look()) == 5
+        mounted(place, again=disk)
+        (place / "1.txt").unlink()
+        assert desk.look()[5:] == [("deleted", f"{name}1.txt")]
+        assert Watch.objects.get().status == "watching"
+        subprocess.run(["umount", place], check=True)
+        desk.look()
+        Watch.objects.update(scope="")  # the source was turned off and on
+        assert len(desk.look()) == 6
+        assert Watch.objects.get().status == "watching"
+
+
+def test_a_place_that_is_only_named_otherwise_is_not_lost(
+    inbox: Path, source: Source, mounted: Callable[..., None]
+) -> None:
+    """As when a service gets other rules about its folders: the same files lie there without a mount of their own."""
+    (inbox / "a.txt").write_text("a")
+    (inbox / "b.txt").write_text("b")
+    mounted(inbox, again=inbox)
+    with listening(source) as desk:
+        desk.look()
+        subprocess.run(["umount", inbox], check=True)
+        (inbox / "b.txt").unlink()
+        assert desk.look() == [("deleted", "b.txt")]
+
+
+def test_a_file_too_large_to_be_read_is_the_same_on_a_disk_of_another_number() -> None:
+    before = Look(size=1 << 40, mtime_ns=1, ctime_ns=1, inode="42:7")
+    assert before.same_content(Look(size=1 << 40, mtime_ns=1, ctime_ns=2, inode="43:7"))
+    assert not before.same_content(Look(size=1 << 40, mtime_ns=1, ctime_ns=2, inode="43:8"))
+
+
+@pytest.mark.parametrize("mode", ["polling", "auto"])
+def test_a_root_that_is_a_link_is_followed_to_where_it_leads_today(inbox: Path, tmp_path: Path, mode: str) -> None:
+    """The usual way to put a release in place: a link is made anew beside the old one and renamed over it."""
+    for release in ("1", "2"):
+        (inbox / release).mkdir()
+        (inbox / release / "same.txt").write_text("same")
+    (inbox / "1" / "old.txt").write_text("old")
+    link = inbox / "current"
+    link.symlink_to("1")
+    with listening(file_source("release", link, mode=mode)) as desk:
+        desk.look()
+        (inbox / "new").symlink_to("2")
+        (inbox / "new").rename(link)
+        (link / "new.txt").write_text("new")
+        assert set(desk.look() and desk.look()) == {("created", "new.txt"), ("deleted", "old.txt")}
+        (link / "later.txt").write_text("later")
+        assert ("created", "later.txt") in desk.look()
+        assert Event.objects.last().data["path"] == str(inbox / "2" / "later.txt")
+
+
+def test_a_file_that_becomes_a_folder_is_watched_as_one(inbox: Path) -> None:
+    (inbox / "a").write_text("0")
+    with listening(file_source("one", inbox / "a", mode="polling")) as desk:
+        desk.look()
+        (inbox / "a").unlink()
+        (inbox / "a").mkdir()
+        desk.look()
+        (inbox / "a" / "b.txt").write_text("b")
+        assert desk.look()[-1] == ("created", "b.txt")
+
+
+def test_a_full_queue_holds_what_was_seen_without_looking_anew(
+    inbox: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the known files are read from the database again, nor is the tree walked, until there is room."""
+    builders.trigger(source="inbox", limits={"queue": {"limit": 1, "when_full": "block"}})
+    loads: list[int] = []
+    usual = Snapshot.load
+    monkeypatch.setattr(Snapshot, "load", lambda self: (loads.append(1), usual(self)))
+    with listening(source) as desk:
+        desk.look()
+        (inbox / "0.txt").write_text("0")
+        desk.look()
+        for number in range(1, 250):
+            (inbox / f"{number}.txt").write_text(str(number))
+        desk.look()
+        monkeypatch.setattr(desk.listener, "walked", lambda: pytest.fail("it was walked"))
+        for _ in range(3):
+            desk.look()
+        assert (loads, Watch.objects.get().status, len(told("inbox"))) == ([1], "held", 1)
+        monkeypatch.undo()
+        Trigger.objects.update(limits={})
+        ConfigVersion.bump()
+        (inbox / "0.txt").unlink()
+        desk.look()
+        changes = desk.look()
+        assert sorted(changes) == sorted([("deleted", "0.txt"), *(("created", f"{n}.txt") for n in range(250))])
+        assert (Watch.objects.get().status, Watch.objects.get().recovered) == ("watching", 0)
 
 
 def test_a_single_file_is_watched_through_its_folder(inbox: Path) -> None:

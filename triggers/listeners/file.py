@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from django.db.models import F
 
+from triggers.listeners.ground import Ground
 from triggers.listeners.hints import Hints, NoHints, gives_hints
 from triggers.listeners.snapshot import Snapshot
 from triggers.listeners.thread import Listener, Trouble
@@ -81,6 +82,7 @@ class FileListener(Listener):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.watch: FileWatch = parse_watch(source.config)
+        self.path = ""  # where the source's path leads
         self.root = b""
         self.only = b""  # the one file that is watched, below its folder
         self.inode: tuple[int, int] | None = None
@@ -90,6 +92,7 @@ class FileListener(Listener):
         self.why = ""  # no hints are given, or a file cannot be looked at
         self.is_new = True  # nothing was looked at since the listening began
         self.is_deaf = False  # hints were missed: they are asked for anew
+        self.is_held = False  # what is written down found no room yet
         self.next_look = self.next_root = self.next_hints = 0.0
 
     def turn(self, now: float) -> None:
@@ -98,6 +101,9 @@ class FileListener(Listener):
         elif now >= self.next_root:
             self.next_root = now + ROOT
             self.check_root()
+        if self.is_held:
+            self.snapshot.tell_cut_short()
+            self.is_held = False
         self.hear()
         self.look_around(now)
         self.tell_settled(now)
@@ -127,21 +133,30 @@ class FileListener(Listener):
         found = os.stat(self.root)
         self.snapshot = Snapshot(self.source, self.watch, self.root)
         self.snapshot.load()
+        self.ground = Ground(self.source, self.root, below=self.watch.recursive and not self.only)
+        self.refuse_unmounted()
         self.pending.clear()
-        self.sweep = None
+        self.sweep, self.is_held = None, False
         self.listen()
         self.first_look()
+        self.ground.note()
         self.inode = (found.st_dev, found.st_ino)
         self.is_new, self.next_look = True, 0.0
 
     def find_root(self) -> None:
         """The folder that is watched: of a single file the one around it, since editors replace files."""
-        path = str(refuse_outside(self.watch.path))  # links may lead elsewhere today
+        self.path = path = str(refuse_outside(self.watch.path))  # links may lead elsewhere today
         is_file = os.path.isfile(path) or (not os.path.exists(path) and self.scope_of("file") == self.stored_scope())
         self.root = os.fsencode(os.path.dirname(path) if is_file else path)
         self.only = os.fsencode(os.path.basename(path)) if is_file else b""
         if not os.path.isdir(self.root):
             raise RootMissing(f"{os.fsdecode(self.root)} is not there")
+
+    def refuse_unmounted(self) -> None:
+        """What was on a file system that is not mounted now is not deleted. Raises RootMissing."""
+        is_known = self.stored_scope() == self.scope_of("file" if self.only else "folder")
+        if is_known and (place := self.ground.lost(self.snapshot.present)):
+            raise RootMissing(f"{place} is not mounted; to go on without it, turn the source off and on")
 
     def scope_of(self, kind: str) -> str:
         return f"{kind} {self.watch.path} {self.watch.pattern} {'and below' if self.watch.recursive else ''}".strip()
@@ -171,12 +186,17 @@ class FileListener(Listener):
             self.hints.stop()
             self.hints = None
 
+    def hold(self) -> None:
+        """What is written down is told once there is room; then all is looked at, since nobody knows what was due."""
+        self.is_held = self.is_new = True
+        self.next_look = 0.0
+
     def let_go(self) -> None:
         self.drop_hints()
         self.inode = self.sweep = None
 
     def check_root(self) -> None:
-        """Begin again when the folder was replaced or hints were missed; ask for hints again where they are wanted."""
+        """Begin again when the root is another one or hints were missed; ask for hints again where they are wanted."""
         if not self.root_stands():
             self.settle_in()
         elif self.hints is not None and (self.is_deaf or not self.hints.is_alive()):
@@ -239,6 +259,8 @@ class FileListener(Listener):
 
     def expect_news(self, seen: dict[bytes, Look], now: float) -> None:
         """All at once, when everything was walked: what went here and came there is one move."""
+        if self.ground.stands():
+            self.ground.note()
         known = self.snapshot.known
         for name, look in seen.items():
             remembered = known[name].look if name in known else None
@@ -281,9 +303,10 @@ class FileListener(Listener):
                 seen[name], hinted[name] = look, waited.hinted
             else:
                 self.expect(name, now, hinted=waited.hinted)
-        if None in seen.values() and not self.root_stands():
-            raise RootMissing(f"{os.fsdecode(self.root)} is not there")
-        self.tell(seen, hinted, now)
+        if self.root_stands():
+            self.tell(seen, hinted, now)
+        else:
+            self.settle_in()  # all of it is looked at again, there
 
     def as_it_stands(self, name: bytes, expected: Look | None) -> tuple[bool, Look | None]:
         """Whether the file still is as `expected`, and its looks; it is read when they are news."""
@@ -299,11 +322,15 @@ class FileListener(Listener):
         return look == expected, remembered if look else None
 
     def root_stands(self) -> bool:
+        """Whether the path leads to the same folder, on the same file systems. Raises NotValid when it leads out."""
+        if str(refuse_outside(self.watch.path)) != self.path or (self.only and os.path.isdir(self.path)):
+            return False
         try:
             found = os.stat(self.root)
         except OSError:
             return False
-        return stat.S_ISDIR(found.st_mode) and (found.st_dev, found.st_ino) == self.inode
+        is_same = stat.S_ISDIR(found.st_mode) and (found.st_dev, found.st_ino) == self.inode
+        return is_same and self.ground.stands()
 
     def tell(self, seen: dict[bytes, Look | None], hinted: dict[bytes, bool], now: float) -> None:
         changes = compare(self.snapshot.looks(seen), seen, moves="moved" in self.watch.on)

@@ -19,6 +19,7 @@ class Watch(models.Model):
 
     source = models.OneToOneField(Source, models.CASCADE, primary_key=True, related_name="watch")
     scope = models.TextField(blank=True, default="")  # what the known files were looked for under; empty: never
+    mounts = models.JSONField(null=True)  # of files: `root`, and the `places` where something is mounted around them
     status = models.CharField(max_length=16, default=WATCHING)
     mode = models.CharField(max_length=16, blank=True, default="")  # native, polling
     detail = models.TextField(blank=True, default="")  # what is wrong, and what helps

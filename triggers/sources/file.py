@@ -137,7 +137,12 @@ class Look:
         """By SHA-256; of files that are too large to be read, by size, time and inode."""
         if self.sha256 and other.sha256:
             return self.sha256 == other.sha256
-        return (self.size, self.mtime_ns, self.inode) == (other.size, other.mtime_ns, other.inode)
+        return (self.size, self.mtime_ns, self.number) == (other.size, other.mtime_ns, other.number)
+
+    @property
+    def number(self) -> str:
+        """The inode without its device, which has another number each time it is mounted."""
+        return self.inode.rpartition(":")[2]
 
 
 @dataclass(frozen=True, slots=True)
