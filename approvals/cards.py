@@ -96,7 +96,7 @@ class Card(Standing):
     @property
     def usual_tier(self) -> Tier:
         """What its kind alone would be."""
-        return policy.usual(self.action.kind)
+        return policy.usual(self.action.kind, self.action.arguments)
 
     @property
     def raised_by(self) -> list[Reason]:

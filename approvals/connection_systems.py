@@ -33,6 +33,7 @@ SYSTEMS = {
     "telegram": ("send", words("Telegram"), words("Requests to decide to single people, by a bot of yours.")),
     "stripe": ("credit-card", words("Stripe"), words("Refunds.")),
     "kafka": ("workflow", words("Kafka"), words("Records to topics of a cluster.")),
+    "mcp": ("wrench", words("MCP"), words("Tools of an MCP server, for agents; each with its tier.")),
     "notify": (
         "bell",
         words("Notifications"),
@@ -52,7 +53,48 @@ class GitHubForm(ConnectionForm):
         return str(self.cleaned_data["api_url"]).rstrip("/")
 
 
-class HttpForm(ConnectionForm):
+def headers_field(where: str) -> forms.CharField:
+    return forms.CharField(
+        label="Headers with credentials",
+        required=False,
+        max_length=8000,
+        help_text=f"One a line: Authorization: Bearer … {where} {KEPT}",
+        widget=forms.Textarea(attrs={"rows": 3, **TYPED}),
+    )
+
+
+class HeadersForm(ConnectionForm):
+    """Credentials as headers, a line each."""
+
+    def clean_headers(self) -> dict[str, str]:
+        pairs: dict[str, str] = {}
+        for line in self.cleaned_data["headers"].splitlines():
+            name, colon, value = line.partition(":")
+            if not line.strip():
+                continue
+            if not colon or not name.strip() or not value.strip():
+                raise forms.ValidationError("Each line is a name, a colon and a value.")
+            pairs[name.strip()] = value.strip()
+        return pairs
+
+    def secrets(self) -> dict[str, Any] | None:
+        return self.cleaned_data["headers"] or None
+
+
+class McpForm(HeadersForm):
+    CONFIG = ("url", "command", "tools")
+
+    url = address_field("Address", "Of its streamable HTTP: https://mcp.example.org/mcp")
+    command = plain_field("Command", "Instead of an address: a name that MCP_COMMANDS gives to a command here.")
+    tools = LinesField(
+        label="Tiers of its tools",
+        required=False,
+        help_text="One a line: search: read, create_issue: medium. What is not named is high.",
+    )
+    headers = headers_field("They go to the address above.")
+
+
+class HttpForm(HeadersForm):
     CONFIG = ("hosts", "key_window")
 
     hosts = LinesField(
@@ -68,27 +110,7 @@ class HttpForm(ConnectionForm):
         help_text="How long it answers a repeated Idempotency-Key without doing it again. Empty: a day. "
         "0: it knows no keys, so a person is asked when an answer is lost.",
     )
-    headers = forms.CharField(
-        label="Headers with credentials",
-        required=False,
-        max_length=8000,
-        help_text=f"One a line: Authorization: Bearer … They go to the hosts above. {KEPT}",
-        widget=forms.Textarea(attrs={"rows": 3, **TYPED}),
-    )
-
-    def clean_headers(self) -> dict[str, str]:
-        pairs: dict[str, str] = {}
-        for line in self.cleaned_data["headers"].splitlines():
-            name, colon, value = line.partition(":")
-            if not line.strip():
-                continue
-            if not colon or not name.strip() or not value.strip():
-                raise forms.ValidationError("Each line is a name, a colon and a value.")
-            pairs[name.strip()] = value.strip()
-        return pairs
-
-    def secrets(self) -> dict[str, Any] | None:
-        return self.cleaned_data["headers"] or None
+    headers = headers_field("They go to the hosts above.")
 
 
 class SmtpForm(ConnectionForm):
@@ -205,5 +227,6 @@ FORMS: dict[str, type[ConnectionForm]] = {
     "telegram": TelegramForm,
     "stripe": StripeForm,
     "kafka": KafkaForm,
+    "mcp": McpForm,
     "notify": NotifyForm,
 }

@@ -64,7 +64,8 @@ class Kind:
     `probe(far, arguments, keys)` looks whether it happened under one of these keys: the result, or None for no;
     it raises any of the three when it cannot tell. `safety` says what may follow an unclear outcome: `keyed` sends
     the same key again inside `window` (a connection's `key_window` replaces it), `probe` looks first, `natural` may be
-    repeated whatever happened, `unsafe` asks a person. `is_natural(arguments)` says that these very ones are natural.
+    repeated whatever happened, `unsafe` asks a person. `is_natural(arguments)` says that these very ones are natural,
+    `graded(arguments)` of which tier they are, where that is not always the kind's; `fits` must hold it.
     `preview(arguments)` is what people read on the card: `[{label, text, form}]`, form one of text, markdown, code,
     json. `fits(config, has_secrets, arguments)` raises NotValid when a connection may not carry them.
     `form(arguments)` is the JSON schema of the answer that people owe: such an action is carried out by being answered.
@@ -84,6 +85,7 @@ class Kind:
     pretend: Callable[[Any, int], Result]  # what a practice connection answers for item number n
     probe: Callable[[Far, Any, list[str]], Result | None] | None = None
     is_natural: Callable[[Any], bool] | None = None
+    graded: Callable[[dict[str, Any]], Tier] | None = None
     fits: Callable[[dict[str, Any], bool, Any], None] | None = None
     form: Callable[[Any], dict[str, Any]] | None = None
     current: Callable[[Far, Any], Now | None] | None = None
@@ -95,6 +97,10 @@ class Kind:
     take_back: timedelta | None = None  # None: the tier's usual window
     reversible: str = ""  # how it can be undone, in words
     blast_radius: str = ""  # who notices, in words
+
+    def tier_of(self, arguments: dict[str, Any] | None) -> Tier:
+        """The tier of these very arguments; of unknown ones the kind's."""
+        return self.tier if self.graded is None or arguments is None else self.graded(arguments)
 
     @property
     def is_question(self) -> bool:

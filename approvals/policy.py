@@ -77,7 +77,7 @@ class Asked:
             "connection": self.connection,
             "key": self.key,
             "title": self.title,
-            "tier": str(usual(self.kind)),
+            "tier": str(usual(self.kind, self.arguments)),
         }
         return plain | {"proposed_by_agent": self.is_by_agent} if not wanted or BY_AGENT in wanted else plain
 
@@ -99,16 +99,16 @@ class Asked:
         return BLANK | (attributes(cast(Readable, event), wanted) if event else {})
 
 
-def usual(kind: str) -> Tier:
+def usual(kind: str, arguments: dict[str, Any] | None = None) -> Tier:
     """The tier of a kind where no rule says more; an unknown kind is high."""
     known = KINDS.get(kind)
-    return known.tier if known else Tier.HIGH
+    return known.tier_of(arguments) if known else Tier.HIGH
 
 
-def may_lower(kind: str) -> bool:
+def may_lower(kind: str, arguments: dict[str, Any]) -> bool:
     """May a rule let it through? Never what is high, and a question is nothing until somebody answers it."""
     known = KINDS.get(kind)
-    return known is not None and known.tier is not Tier.HIGH and not known.is_question
+    return known is not None and known.tier_of(arguments) is not Tier.HIGH and not known.is_question
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ def ruled(
         rules,
         asked.facts,
         at=at,
-        usual=usual(asked.kind),
-        may_lower=may_lower(asked.kind),
+        usual=usual(asked.kind, asked.arguments),
+        may_lower=may_lower(asked.kind, asked.arguments),
         at_least=at_least,
         anyone=roles.REVIEWER,
         version=version,

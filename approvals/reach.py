@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django.conf import settings
+
 from approvals.connectors import kafka as topics
 from approvals.connectors.http import origin
 from approvals.connectors.mail import bare, port_of, security_of
+from approvals.connectors.mcp import tiers_of
 from approvals.errors import NotValid
 from project.lib import kafka, smtp
 from project.lib.egress import EgressError, Forbidden, check_url
@@ -20,7 +23,7 @@ NEEDED = {  # one of these secrets, and what is said without
     "stripe": (("key",), "a key"),
 }
 LONGEST_WINDOW = 30 * 24 * 3600  # seconds a far side may be said to remember a key
-TEXTS = ("api_url", "host", "security", "mechanism", "username", "sender", "channel", "app_id")
+TEXTS = ("url", "command", "api_url", "host", "security", "mechanism", "username", "sender", "channel", "app_id")
 
 
 def check_connection(
@@ -44,6 +47,8 @@ def check_connection(
         check_mail(config, practice=practice)
     if system == "kafka":
         check_cluster(config, known, practice=practice)
+    if system == "mcp":
+        check_server_of_tools(config, known, practice=practice)
     if system in NEEDED and secrets is not None and not practice:
         names, words = NEEDED[system]
         if not any(known.get(name) for name in names):
@@ -114,6 +119,22 @@ def check_cluster(config: Mapping[str, Any], secrets: Mapping[str, Any], *, prac
         raise NotValid(f"The brokers cannot be used: {error}.", field="brokers") from None
     except EgressError:
         return
+
+
+def check_server_of_tools(config: Mapping[str, Any], secrets: Mapping[str, Any], *, practice: bool) -> None:
+    """One way to it: an address that may be called, or a command that the operator lists."""
+    url, command = config.get("url"), config.get("command")
+    if bool(url) == bool(command) and not (practice and not url):
+        raise NotValid("Name an address or a command, and not both.", field="url")
+    check_web(url, "url")
+    if command and command not in settings.MCP_COMMANDS:
+        raise NotValid(f"The operator lists no command {command!r} in MCP_COMMANDS.", field="command")
+    if command and secrets:
+        raise NotValid("A command is given no headers.", field="headers")
+    tools = config.get("tools")
+    if tools is not None and not isinstance(tools, list):
+        raise NotValid("`tools` is a list of texts.", field="tools")
+    tiers_of(config)
 
 
 def check_server(config: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import shlex
 from collections.abc import Iterable
 from ipaddress import ip_network
 from pathlib import Path
@@ -124,6 +125,21 @@ def reachable(name: str) -> list[str]:
         if not (is_network(word) or is_host(word)):
             raise BadSetting(name, f"must list hosts, host:port or networks like 10.0.0.0/8, not {word!r}")
     return entries
+
+
+def commands(name: str) -> dict[str, str]:
+    """`name=command with its arguments`, several apart by semicolons: what may be started by its name."""
+    found: dict[str, str] = {}
+    for part in filter(None, map(str.strip, text(name).split(";"))):
+        own, equals, command = (word.strip() for word in part.partition("="))
+        try:
+            parts = shlex.split(command)
+        except ValueError:
+            parts = []
+        if not equals or not own.isidentifier() or not parts:
+            raise BadSetting(name, f"must list name=command, apart by semicolons, not {part!r}")
+        found[own] = command
+    return found
 
 
 def is_network(word: str) -> bool:

@@ -65,7 +65,7 @@ def branch(run: Durable, plan: dict[str, Any], call: Call) -> tuple[Callable[[],
     if offered["name"] == ANSWER:
         return partial(refused, "give the answer alone, when the results of the other calls are there"), ""
     try:
-        tool = tools.named(offered["name"])
+        tool = tools.named(offered["name"], offered["tier"])
     except LookupError:
         return partial(refused, "this tool was taken away"), ""
     try:

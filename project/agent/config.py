@@ -34,7 +34,8 @@ class Config(BaseModel):
         max_length=50,
         description=(
             "One a line: a kind of action, as github.comment or github.comment@connection; http.get, http.get@host,"
-            " event.search, file.read, github.read; or a tool of your own."
+            " event.search, file.read, github.read; a tool of your own; mcp@connection for all tools of an MCP server,"
+            " mcp.search@connection for one."
         ),
     )
     output: dict[str, Any] | None = Field(

@@ -56,10 +56,7 @@ def limits_of(config: Config) -> dict[str, Any]:
 def made(run: Durable) -> dict[str, Any]:
     """Everything that decides what is sent to the model and what its calls mean."""
     config: Config = run.config
-    offered = [
-        {"name": one.name, "wire": one.wire, "tier": str(one.tier), "doc": one.doc, "schema": one.schema}
-        for one in tools.chosen(config.tools)
-    ]
+    offered = tools.offered(config.tools)
     if config.output:
         doc = "Give your answer. Call it alone, when everything else is done."
         offered.append({"name": ANSWER, "wire": ANSWER, "tier": "read", "doc": doc, "schema": config.output})

@@ -15,7 +15,7 @@ from approvals.errors import NoConnection, NotValid
 from approvals.models import Action
 from approvals.tiers import Tier
 from approvals.wish import Wish
-from project.agent import reads
+from project.agent import reads, servers
 from project.lib.faults import first_fault
 from triggers import calls
 from triggers.durable import Durable
@@ -52,7 +52,11 @@ class Tool:
     @property
     def wire(self) -> str:
         """Its name as the model writes it."""
-        return NOT_A_NAME.sub("_", self.name)[:64]
+        return wire_of(self.name)
+
+
+def wire_of(name: str) -> str:
+    return NOT_A_NAME.sub("_", name)[:64]
 
 
 def tool(name: str = "") -> Callable[[Function], Function]:
@@ -68,10 +72,14 @@ def tool(name: str = "") -> Callable[[Function], Function]:
     return register
 
 
-def named(name: str) -> Tool:
-    """The tool of this name; `kind@connection` and `http.get@host` are bound to one far side. Raises LookupError."""
+def named(name: str, agreed: str = Tier.HIGH) -> Tool:
+    """The tool of this name; `kind@connection` and `http.get@host` are bound to one far side. Raises LookupError.
+
+    `agreed` is the tier that the run was told, for one of an MCP server."""
     if name in OWN:
         return OWN[name]
+    if at := servers.place_of(name):
+        return of_server(name, *at, agreed)
     plain, _, place = name.partition("@")
     if plain in reads.READS:
         return of_read(name, plain, place)
@@ -86,10 +94,27 @@ def chosen(names: Iterable[str]) -> list[Tool]:
         found = [named(name) for name in dict.fromkeys(names)]
     except LookupError as error:
         raise ValueError(str(error)) from None
-    wires = [one.wire for one in found]
+    refuse_twice([one.wire for one in found])
+    return found
+
+
+def offered(names: Iterable[str]) -> list[dict[str, Any]]:
+    """What a model is given: `[{name, wire, tier, doc, schema}]`; MCP servers are asked what they have now.
+
+    Raises ValueError, and what a server that is away raises."""
+    found: list[dict[str, Any]] = []
+    for one in chosen(names):
+        place = servers.place_of(one.name)
+        own = {"name": one.name, "tier": str(one.tier), "doc": one.doc, "schema": one.schema}
+        found += servers.offered(*place) if place else [own]
+    by_name = {one["name"]: {**one, "tier": str(one["tier"]), "wire": wire_of(one["name"])} for one in found}
+    refuse_twice([one["wire"] for one in by_name.values()])
+    return list(by_name.values())
+
+
+def refuse_twice(wires: list[str]) -> None:
     if twice := next((wire for wire in wires if wires.count(wire) > 1), ""):
         raise ValueError(f"two of these tools would both be called {twice!r}")
-    return found
 
 
 # Kinds of actions
@@ -135,6 +160,26 @@ def propose(kind: str, connection: str | None, run: Durable, arguments: dict[str
     action = Action.objects.get(pk=number)
     said: Said = {"done": True, "action": f"A-{number}", "result": result}
     return said | ({"a_person_changed_it_to": action.arguments} if action.revision > 1 else {})
+
+
+# Tools of MCP servers
+
+
+def of_server(name: str, tool: str, slug: str, agreed: str) -> Tool:
+    def call(run: Durable, arguments: dict[str, Any], why: str) -> Said:
+        said = run.step("how risky it is", servers.tier_of, tool, slug, agreed)
+        if "why" in said:
+            return {"done": False, "why": said["why"]}
+        if said["tier"] == Tier.READ:
+            found: Said = run.step("look", partial(answered, partial(servers.look, tool, slug, arguments)))
+            return found
+        asked = {"tool": tool, "arguments": arguments, "tier": said["tier"]}
+        return propose("mcp.call", slug, run, asked, why)
+
+    def read(arguments: dict[str, Any]) -> servers.Call:
+        return servers.Call(tool=tool, arguments=arguments)
+
+    return Tool(name=name, tier=Tier(agreed), doc="", schema={}, read=read, call=call)
 
 
 # What only looks

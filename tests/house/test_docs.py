@@ -15,7 +15,17 @@ from triggers import errors as trigger_errors
 
 LONG_ENOUGH = 40  # letters; a shorter piece (the rule under a table, a label) may well come again
 READERS = {"text", "integer", "seconds", "words", "folder", "web_address", "networks", "addresses", "time_zone"}
-READERS |= {"mail_server", "one_of", "language", "reachable", "kept_secret", "field_keys", "database", "redis"}
+READERS |= {
+    "commands",
+    "mail_server",
+    "one_of",
+    "language",
+    "reachable",
+    "kept_secret",
+    "field_keys",
+    "database",
+    "redis",
+}
 
 
 def page(name):
