@@ -21,7 +21,7 @@ PO, MO = FOLDER / "django.po", FOLDER / "django.mo"
 HEAD = "Content-Type: text/plain; charset=UTF-8\nLanguage: zh_Hans\nPlural-Forms: nplurals=1; plural=0;\n"
 ARGUMENT = re.compile(r"""\b_\("([^"]+)"\)""")  # of a tag or a filter
 SCRIPT = re.compile(r"""\bsay\('([^']+)'""")
-SHOWN = {"label", "help_text"}  # of a form's field: translated where it is drawn
+SHOWN = {"label", "help_text", "reversible", "blast_radius"}  # of a form's field: translated where it is drawn
 DRAWN = {  # every sentence among their arguments
     *("Now", "Need", "Figure", "Trouble", "Question", "question", "Found"),
     *("number", "address_field", "plain_field", "secret_field", "pick"),
@@ -60,12 +60,20 @@ def of_module(path: Path) -> Iterator[str]:
             yield from of_call(node)
         elif isinstance(node, ast.ClassDef) and is_refusal(node):
             yield ast.get_docstring(node) or ""
+        elif isinstance(node, ast.FunctionDef) and is_handler(node):
+            yield (ast.get_docstring(node, clean=False) or "").strip()
 
 
 def is_refusal(node: ast.ClassDef) -> bool:
     """A class of project.lib.problem.Problem with a code of its own: its docstring is what people read."""
     coded = {getattr(one.targets[0], "id", "") for one in node.body if isinstance(one, ast.Assign)}
     return {"code", "http"} <= coded
+
+
+def is_handler(node: ast.FunctionDef) -> bool:
+    """What ships: its docstring stands on its page, and beside the triggers that start it."""
+    named = [one.func for one in node.decorator_list if isinstance(one, ast.Call)]
+    return any(getattr(one, "id", getattr(one, "attr", "")) == "handler" for one in named)
 
 
 def of_call(call: ast.Call) -> Iterator[str]:

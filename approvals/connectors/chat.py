@@ -22,6 +22,7 @@ from approvals.errors import NotSent, OutcomeUnknown, Refused
 from approvals.kinds import Arguments, Far, Kind, Result, register
 from approvals.tiers import Tier
 from project.lib.egress import Answer, Session
+from project.lib.language import spoken
 
 SLACK_API = "https://slack.com/api"
 SLACK_IN_DOUBT = ("internal_error", "fatal_error", "request_timeout", "service_unavailable")
@@ -156,7 +157,7 @@ def posting(system: str, words: str, arguments: type[Arguments], deliver: Callab
             arguments=arguments,
             deliver=deliver,
             title=lambda wish: f"Post to {words}: {wish.text}",
-            preview=lambda wish: [{"label": "Message", "text": wish.text, "form": "code"}],
+            preview=lambda wish: [{"label": spoken("Message"), "text": wish.text, "form": "code"}],
             pretend=lambda wish, number: {"message": number},
             reversible="The message can be deleted; who has read it has read it.",
             blast_radius="everybody in the connection's channel",

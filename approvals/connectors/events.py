@@ -13,6 +13,7 @@ from pydantic import Field, JsonValue, field_validator
 from approvals.errors import NotSent, Refused
 from approvals.kinds import ASKED_BY, Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
+from project.lib.language import spoken
 from triggers.cloudevents import STRUCTURED
 from triggers.configure import PUBLISHED
 from triggers.envelope import RESERVED
@@ -69,9 +70,9 @@ def deliver(far: Far, wish: Publish, key: str) -> Result:
 
 
 def preview(wish: Publish) -> list[dict[str, str]]:
-    rows = [("Type", wish.type), ("Subject", wish.subject), ("Severity", wish.severity)]
+    rows = [(spoken("Type"), wish.type), (spoken("Subject"), wish.subject), (spoken("Severity"), wish.severity)]
     data = json.dumps(wish.data, indent=2, ensure_ascii=False)
-    return [*facts(rows), {"label": "Data", "text": data, "form": "json"}]
+    return [*facts(rows), {"label": spoken("Data"), "text": data, "form": "json"}]
 
 
 EVENT_PUBLISH = register(

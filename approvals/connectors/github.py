@@ -19,6 +19,7 @@ from approvals.kinds import Arguments, Far, Kind, Now, Result, register
 from approvals.tiers import Tier
 from project.lib import canonical
 from project.lib.egress import Answer, Garbled, Session
+from project.lib.language import spoken
 
 API = "https://api.github.com"
 PAGE = 100
@@ -308,7 +309,7 @@ GITHUB_COMMENT = register(
         deliver=comment,
         probe=find_comment,
         title=lambda wish: f"Comment on {wish.repo}#{wish.number}",
-        preview=lambda wish: [{"label": "Comment", "text": wish.body, "form": "markdown"}],
+        preview=lambda wish: [{"label": spoken("Comment"), "text": wish.body, "form": "markdown"}],
         pretend=lambda wish, number: {"id": number, "url": f"/practice#item-{number}"},
         reversible="The comment can be deleted; mails about it cannot be called back.",
         blast_radius="everybody who follows the issue",

@@ -14,6 +14,7 @@ from approvals.kinds import Arguments, Far, Kind, Now, Result, facts, register
 from approvals.tiers import Tier
 from project.lib import canonical
 from project.lib.egress import Session
+from project.lib.language import spoken
 
 NOT_NOW = (405, 409)  # not mergeable; the head is another one by now
 
@@ -71,7 +72,11 @@ def page_of(github: GitHub, wish: Merge) -> str:
 
 
 def preview(wish: Merge) -> list[dict[str, str]]:
-    rows = [("Pull request", f"{wish.repo}#{wish.number}"), ("Head", wish.sha), ("Method", wish.method)]
+    rows = [
+        (spoken("Pull request"), f"{wish.repo}#{wish.number}"),
+        (spoken("Head"), wish.sha),
+        (spoken("Method"), wish.method),
+    ]
     return facts(rows)
 
 

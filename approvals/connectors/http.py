@@ -17,6 +17,7 @@ from approvals.errors import NotSent, NotValid
 from approvals.kinds import CALL_TIMEOUT, Arguments, Far, Kind, Now, Result, register
 from approvals.tiers import Tier
 from project.lib.egress import Answer, Garbled, Session
+from project.lib.language import spoken
 
 KEPT_BODY = 64 * 1024  # bytes of the answer that become the result
 KEPT_HEADERS = ("content-type", "location", "etag", "x-request-id")
@@ -173,16 +174,16 @@ def after(asked: HttpRequest, state: Any) -> Any:
 
 
 def preview(asked: HttpRequest) -> list[dict[str, str]]:
-    blocks = [{"label": "Request", "text": f"{asked.method} {asked.url}", "form": "code"}]
+    blocks = [{"label": spoken("Request"), "text": f"{asked.method} {asked.url}", "form": "code"}]
     if asked.headers:
         lines = "\n".join(f"{name}: {value}" for name, value in asked.headers.items())
-        blocks.append({"label": "Headers", "text": lines, "form": "code"})
+        blocks.append({"label": spoken("Headers"), "text": lines, "form": "code"})
     if asked.json_ is not None:
         blocks.append(
-            {"label": "Body", "text": jsonlib.dumps(asked.json_, indent=2, ensure_ascii=False), "form": "json"}
+            {"label": spoken("Body"), "text": jsonlib.dumps(asked.json_, indent=2, ensure_ascii=False), "form": "json"}
         )
     if asked.body is not None:
-        blocks.append({"label": "Body", "text": asked.body, "form": "code"})
+        blocks.append({"label": spoken("Body"), "text": asked.body, "form": "code"})
     return blocks
 
 

@@ -10,6 +10,7 @@ from approvals.errors import Refused
 from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.questions import FREE_TEXT, check_form
 from approvals.tiers import Tier
+from project.lib.language import spoken
 
 
 class Question(Arguments):
@@ -45,7 +46,7 @@ HUMAN_QUESTION = register(
         deliver=deliver,
         form=lambda wish: wish.form,
         title=lambda wish: wish.question,
-        preview=lambda wish: facts([("Question", wish.question)]),
+        preview=lambda wish: facts([(spoken("Question"), wish.question)]),
         pretend=lambda wish, number: {},
         take_back=timedelta(0),
         reversible="The answer is final; the handler may ask again.",

@@ -14,6 +14,7 @@ from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from project.lib import kafka
 from project.lib.egress import Forbidden, Unreachable
+from project.lib.language import spoken
 
 TYPE = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
 SPARE = 5.0  # seconds of the kind's time that are left for connecting and parting
@@ -140,16 +141,16 @@ def headers(wish: Record, key: str, far: Far) -> list[tuple[str, str | bytes | N
 
 def preview(wish: Record) -> list[dict[str, str]]:
     rows = [
-        ("Topic", wish.topic),
-        ("Type", wish.type),
-        ("Key", wish.key),
-        ("Source", wish.source),
-        ("Subject", wish.subject),
-        ("Severity", wish.severity),
+        (spoken("Topic"), wish.topic),
+        (spoken("Type"), wish.type),
+        (spoken("Key"), wish.key),
+        (spoken("Source"), wish.source),
+        (spoken("Subject"), wish.subject),
+        (spoken("Severity"), wish.severity),
     ]
     return [
         *facts(rows),
-        {"label": "Data", "text": json.dumps(wish.data, indent=2, ensure_ascii=False), "form": "json"},
+        {"label": spoken("Data"), "text": json.dumps(wish.data, indent=2, ensure_ascii=False), "form": "json"},
     ]
 
 

@@ -21,6 +21,7 @@ from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from project.lib import smtp
 from project.lib.egress import Forbidden, NoAnswer, Unreachable
+from project.lib.language import spoken
 
 MOST_RECIPIENTS = 50
 is_address = EmailValidator()
@@ -175,9 +176,17 @@ def title(mail: Mail) -> str:
 
 def preview(mail: Mail) -> list[dict[str, str]]:
     """Every recipient, whole: whom it reaches is what people decide about."""
-    people = [("To", mail.to), ("Cc", mail.cc), ("Bcc", mail.bcc), ("Answers to", [mail.reply_to or ""])]
+    people = [
+        (spoken("To"), mail.to),
+        (spoken("Cc"), mail.cc),
+        (spoken("Bcc"), mail.bcc),
+        (spoken("Answers to"), [mail.reply_to or ""]),
+    ]
     rows = [(label, ", ".join(map(shown, filter(None, some)))) for label, some in people]
-    return [*facts([*rows, ("Subject", mail.subject)]), {"label": "Body", "text": mail.body, "form": "markdown"}]
+    return [
+        *facts([*rows, (spoken("Subject"), mail.subject)]),
+        {"label": spoken("Body"), "text": mail.body, "form": "markdown"},
+    ]
 
 
 EMAIL_SEND = register(

@@ -14,6 +14,7 @@ from pydantic import Field
 from approvals.errors import NotSent, Refused
 from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
+from project.lib.language import spoken
 
 SEVERITIES = {"info": "info", "warning": "warning", "error": "failure", "critical": "failure", "success": "success"}
 
@@ -69,7 +70,7 @@ NOTIFY_SEND = register(
         arguments=Message,
         deliver=deliver,
         title=lambda message: f"Tell {message.channel or 'our people'}: {message.title or message.text}",
-        preview=lambda message: facts([(message.title or "Message", message.text)]),
+        preview=lambda message: facts([(message.title or spoken("Message"), message.text)]),
         pretend=lambda message, number: {"told": 1, "of": 1},
         blast_radius="our own people",
     )

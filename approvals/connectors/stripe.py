@@ -18,6 +18,7 @@ from approvals.kinds import Arguments, Far, Kind, Now, Result, facts, register
 from approvals.tiers import Tier
 from project.lib import canonical
 from project.lib.egress import Answer, Garbled, Session
+from project.lib.language import spoken
 
 API = "https://api.stripe.com"
 LONGEST_KEY = 255  # characters
@@ -140,7 +141,11 @@ def money(wish: Refund) -> str:
 
 
 def preview(wish: Refund) -> list[dict[str, str]]:
-    rows = [("Amount", money(wish)), ("Of payment", wish.payment), ("Reason", (wish.reason or "").replace("_", " "))]
+    rows = [
+        (spoken("Amount"), money(wish)),
+        (spoken("Of payment"), wish.payment),
+        (spoken("Reason"), (wish.reason or "").replace("_", " ")),
+    ]
     return facts(rows)
 
 

@@ -1,20 +1,26 @@
 """A page speaks the language of the person who reads it; whatever is kept or answers machines speaks English."""
 
+import ast
 import json
 import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import transaction
 from django.template import Context, Template
 from django.test import Client
 from django.utils import translation
 
+from approvals.kinds import KINDS
 from approvals.models import Decision
 from project.lib.language import phrase, spoken
 from project.lib.text import span
 from project.templatetags import desk
 from tests import builders
+from tests.house import tree
 from triggers.models import Audit, Rhythm
+from triggers.sources.schedule import parse_schedule
+from triggers.views import audit_words
 
 CODE = re.compile(r"<(pre|code|svg|script|kbd)\b.*?</\1>|<dl id=.words.*?</dl>|<[^>]*>", re.DOTALL)
 SENTENCE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,} [a-z]{2,}")
@@ -121,6 +127,69 @@ def test_key_pages_hold_no_english_sentence(ben, owner, sign_in):
         answer = browser.get(page, follow=True)
         assert answer.status_code == 200, page
         assert SENTENCE.findall(CODE.sub("|", answer.content.decode())) == [], page
+
+
+def test_what_our_own_code_says_of_an_action_is_translated_and_foreign_text_is_not(owner, sign_in):
+    owner.change(language="zh-hans")
+    merge = {"repo": "acme/shop", "number": 7, "sha": "a" * 40}
+    kept = {"reversible": KINDS["github.merge"].reversible, "blast_radius": KINDS["github.merge"].blast_radius}
+    action = builders.action("github.merge", tier="high", arguments=merge, **kept)
+    page = sign_in(owner).get(f"/actions/{action.pk}").content.decode()
+    for told in ("<dt>头部提交</dt>", "合并可以用另一个提交还原", "从该分支构建的所有人"):
+        assert told in page, told
+    pull = {"repo": "acme/shop", "base": "main", "title": "Home", "body": "", "files": []}
+    asked = builders.action("github.create_pr", arguments=pull)
+    assert "首页" not in text_between(sign_in(owner).get(f"/actions/{asked.pk}"), "批准后会发生什么")
+
+
+def text_between(answer, heading: str) -> str:
+    return answer.content.decode().partition(heading)[2].partition("</section>")[0]
+
+
+def test_the_api_tells_an_action_in_english(owner, sign_in):
+    owner.change(language="zh-hans")
+    action = builders.action("github.merge", tier="high", arguments={"repo": "a/b", "number": 7, "sha": "a" * 40})
+    told = sign_in(owner).get(f"/api/v1/actions/{action.pk}", **CHINESE).json()
+    assert [line["label"] for line in told["preview"]] == ["Pull request", "Head", "Method"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "chinese"),
+    [
+        ({"cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"}, "在 09:00, 星期一 到 星期五"),
+        ({"every": 2700}, "每 45 分钟"),
+        ({"at": "2026-05-01T09:00", "timezone": "Asia/Shanghai"}, "一次，于 2026-05-01 09:00（Asia/Shanghai）"),
+    ],
+)
+def test_a_schedule_is_read_aloud_in_the_language_of_the_page(schedule, chinese):
+    with translation.override("zh-hans"):
+        told = parse_schedule(schedule).words()
+    assert chinese in told
+    assert not SENTENCE.search(told)
+
+
+def test_handlers_that_ship_say_what_they_do_in_chinese(owner, sign_in):
+    owner.change(language="zh-hans")
+    page = sign_in(owner).get("/handlers/triage-issue").content.decode()
+    assert "按规则诊断新议题" in page
+
+
+def test_the_audit_log_is_read_in_chinese_and_kept_in_english(owner, sign_in):
+    owner.change(language="zh-hans")
+    with transaction.atomic():
+        Audit.write("run again", builders.run(), by=owner, reason="up again")
+    page = sign_in(owner).get("/audit").content.decode()
+    assert "<b>重新运行</b>" in page
+    assert "理由: up again" in page
+    assert "run again" in sign_in(owner).get("/audit?format=json").getvalue().decode()
+
+
+def test_every_deed_that_is_written_down_has_its_words():
+    """Those whose name is put together are listed by hand."""
+    calls = [node for path in tree.modules() for node in ast.walk(tree.parsed(path)) if isinstance(node, ast.Call)]
+    written = [call.args[0] for call in calls if ast.unparse(call.func) == "Audit.write"]
+    assert len(written) > 40
+    assert {one.value for one in written if isinstance(one, ast.Constant)} - set(audit_words.VERBS) == set()
 
 
 def test_a_refused_click_is_said_in_the_language_of_whoever_clicked(ann, ben, sign_in):

@@ -13,7 +13,7 @@ from project.people.models import User
 from tests.contract.world import API
 from triggers.errors import NotValid
 from triggers.models import Source
-from triggers.sources.schedule import CATCH_UP_CAP, COUNTED, Schedule, iso, parse_schedule, preview, words, zones
+from triggers.sources.schedule import CATCH_UP_CAP, COUNTED, Schedule, iso, parse_schedule, preview, zones
 
 DATA = Path(__file__).parent.parent / "data" / "cron"
 DST_CASES = json.loads((DATA / "dst_cases.json").read_text())["cases"]
@@ -141,12 +141,16 @@ def test_the_api_says_when_a_schedule_would_ring(ann: User, with_token: Any) -> 
 
 def test_a_schedule_reads_as_a_sentence() -> None:
     assert (
-        words({"cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"}) == "At 09:00, Monday through Friday (Europe/Berlin)"
+        parse_schedule({"cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"}).words()
+        == "At 09:00, Monday through Friday (Europe/Berlin)"
     )
-    assert words({"every": 2700}) == "Every 45 minutes"
-    assert words({"every": 3600}) == "Every hour"
-    assert words({"every": 90}) == "Every 90 seconds"
-    assert words({"at": "2026-05-01T09:00", "timezone": "Asia/Shanghai"}) == "Once, on 2026-05-01 09:00 (Asia/Shanghai)"
+    assert parse_schedule({"every": 2700}).words() == "Every 45 minutes"
+    assert parse_schedule({"every": 3600}).words() == "Every hour"
+    assert parse_schedule({"every": 90}).words() == "Every 90 seconds"
+    assert (
+        parse_schedule({"at": "2026-05-01T09:00", "timezone": "Asia/Shanghai"}).words()
+        == "Once, on 2026-05-01 09:00 (Asia/Shanghai)"
+    )
 
 
 def test_an_uneven_step_is_pointed_out() -> None:

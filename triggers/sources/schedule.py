@@ -4,6 +4,7 @@ Cron arithmetic follows Debian's cron (cronsim): a job at a fixed time runs once
 after a gap or at the first of two equal hours; a job whose minute or hour starts with `*` follows real time.
 """
 
+import calendar
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -16,9 +17,12 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cron_descriptor import Options, get_description
 from cronsim import CronSim, CronSimError
+from django.utils.dates import MONTHS, WEEKDAYS
+from django.utils.translation import get_language
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from project.lib.faults import first_fault
+from project.lib.language import is_english, phrase, words
 from triggers.errors import NotValid
 
 CATCH_UP_CAP = 100  # slots of an outage that `catch_up: all` still fires
@@ -27,6 +31,16 @@ COUNTED = 50_000  # slots looked at in one go
 FIRST_YEAR, LAST_YEAR = 1970, 2200  # of `at`
 ON_TIME = timedelta(seconds=60)  # a slot fired later than this is a catch-up
 WHOLE = {"minute": 60, "hour": 24}  # what a step must divide to be even
+UNEVEN = {
+    "minute": words("uneven: `{cron}` starts again at each hour, so its last gap is shorter"),
+    "hour": words("uneven: `{cron}` starts again at each day, so its last gap is shorter"),
+}
+SPANS = (
+    (86400, words("Every day"), words("Every {n} days")),
+    (3600, words("Every hour"), words("Every {n} hours")),
+    (60, words("Every minute"), words("Every {n} minutes")),
+)
+LOCALES = {"zh-hans": "zh_CN"}  # of the library that reads cron lines aloud
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +172,10 @@ class Schedule(BaseModel):
     def words(self) -> str:
         """ "At 09:00, Monday through Friday (Europe/Berlin)"."""
         if self.every is not None:
-            return f"Every {span(self.every)}"
+            return every_words(self.every)
         if self.once is not None:
-            return f"Once, on {self.once:%Y-%m-%d %H:%M} ({self.timezone})"
-        return f"{get_description(self.cron, in_words())} ({self.timezone})"
+            return phrase("Once, on {at} ({zone})", at=f"{self.once:%Y-%m-%d %H:%M}", zone=self.timezone)
+        return f"{with_names(get_description(self.cron, in_words()))} ({self.timezone})"
 
     def warnings(self) -> list[str]:
         """What people misread in this schedule."""
@@ -169,7 +183,7 @@ class Schedule(BaseModel):
             return []
         fields = zip(WHOLE.items(), self.cron.split(), strict=False)
         return [
-            f"uneven: `{text}` starts again at each {'hour' if name == 'minute' else 'day'}, so its last gap is shorter"
+            phrase(UNEVEN[name], cron=text)
             for (name, whole), text in fields
             if text.startswith("*/") and text[2:].isdigit() and whole % int(text[2:])
         ]
@@ -198,11 +212,6 @@ def same_schedule(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return False
 
 
-def words(config: Mapping[str, Any]) -> str:
-    """The schedule as a sentence."""
-    return parse_schedule(config).words()
-
-
 def preview(config: Mapping[str, Any], count: int, after: datetime, anchor: datetime | None = None) -> dict[str, Any]:
     """`{words, warnings, fires: [{at, local, note?}]}`: the next `count` slots, by the code that fires."""
     schedule = parse_schedule(config)
@@ -223,8 +232,10 @@ def note_of(schedule: Schedule, local: datetime) -> str:
         return ""
     wall = local.replace(tzinfo=None)
     if next(CronSim(schedule.cron, wall - timedelta(seconds=1))) != wall:
-        return "moved by DST"
-    return "this hour comes twice" if local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset() else ""
+        return phrase("moved by DST")
+    return (
+        phrase("this hour comes twice") if local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset() else ""
+    )
 
 
 def iso(moment: datetime) -> str:
@@ -232,12 +243,11 @@ def iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def span(seconds: float) -> str:
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+def every_words(seconds: float) -> str:
+    for length, one, many in SPANS:
         if seconds % length == 0:
-            many = int(seconds // length)
-            return unit if many == 1 else f"{many} {unit}s"
-    return f"{seconds:g} seconds"
+            return phrase(many, n=int(seconds // length)) if seconds > length else phrase(one)
+    return phrase("Every {n} seconds", n=f"{seconds:g}")
 
 
 @lru_cache(maxsize=1)
@@ -245,7 +255,18 @@ def zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
+def with_names(told: str) -> str:
+    """Days and months, which the library says in English, in the language of the page."""
+    if is_english():
+        return told
+    for names, own in ((calendar.day_name, WEEKDAYS), (calendar.month_name, MONTHS)):
+        for number, name in own.items():
+            told = told.replace(names[number], str(name))
+    return told
+
+
 def in_words() -> Options:
     options = Options()
     options.use_24hour_time_format = True
+    options.locale_code = "en_US" if is_english() else LOCALES.get(get_language() or "", "en_US")
     return options

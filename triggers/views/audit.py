@@ -6,11 +6,13 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
+from project.lib.language import spoken
 from project.lib.table import streamed
 from project.templatetags.desk import short_digest
 from triggers import sealing
 from triggers.models import Audit
 from triggers.schemas_audit import AuditFilters, AuditRow
+from triggers.views.audit_words import YES_AND_NO
 from triggers.views.lists import Filters, as_table, list_page, listing
 
 FILTERS = ("actor", "verb", "subject", "since", "until")
@@ -69,14 +71,14 @@ def page_of(row: Audit) -> dict[str, Any]:
 
 def words_of(row: Audit) -> str:
     """The details in one line; empty ones are left out."""
-    given = ((name.strip("_").replace("_", " "), value) for name, value in row.detail.items())
+    given = ((spoken(name.strip("_").replace("_", " ")), value) for name, value in row.detail.items())
     text = "; ".join(f"{name}: {said(value)}" for name, value in given if value not in (None, "", []))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def said(value: Any) -> str:
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return spoken(YES_AND_NO[0] if value else YES_AND_NO[1])
     if isinstance(value, str) and value.startswith("sha256:"):
         return short_digest(value)
     if isinstance(value, float):
