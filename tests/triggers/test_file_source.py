@@ -144,6 +144,18 @@ def test_what_is_not_there_cannot_be_watched(root: Path) -> None:
         ("~$letter.docx", "*", False),
         ("film.mkv.part", "*", False),
         ("part", "*", True),
+        ("film.swf", "*", True),
+        ("library.swc", "*", True),
+        (".a.swo", ".*", False),
+        (".a.swpx", ".*", False),
+        (".a.swp", ".*.swp", True),
+        ("film.mkv.part", "*.part", True),
+        ("sub/film.mkv.part", "sub/*.part", True),
+        ("a.tmp", "*.part", False),
+        ("a.tmp", "a*.tmp", True),
+        ("a~", "*~", True),
+        ("4913", "4913", True),
+        ("film.mkv.part", "film.*", False),
     ],
 )
 def test_names_are_wanted_or_not(name: str, pattern: str, wanted: bool) -> None:

@@ -27,7 +27,7 @@ HASHED_TO = 64 * 1024 * 1024  # bytes; of a larger file only size, time and inod
 LEAST, MOST = -(2**63), 2**63 - 1  # what a column holds; a time beyond, as of the year 2300, counts as the last one
 # What editors, browsers and copy programs write beside the file they mean.
 PASSING = re.compile(
-    rb".*~|#.*#|.*\.(?:sw[a-z]|tmp|temp|part|partial|crdownload|filepart)|~\$.*|4913|___jb_(?:tmp|old)___"
+    rb".*~|#.*#|\..*\.(?:sw[a-p]|swp?x)|.*\.(?:tmp|temp|part|partial|crdownload|filepart)|~\$.*|4913|___jb_(?:tmp|old)___"
 )
 
 Verb = Literal["created", "modified", "deleted", "moved"]
@@ -187,12 +187,15 @@ def compare(known: Mapping[bytes, Look | None], seen: Mapping[bytes, Look | None
 
 
 def is_wanted(name: bytes, watch: FileWatch) -> bool:
-    """Whether a file of this name below the root is watched: no hidden one unless asked for, no editor's leftover."""
+    """Whether a file of this name below the root is watched: no hidden one, no editor's leftover, unless asked for."""
     *folders, last = name.split(b"/")
-    asks_hidden = watch.pattern.rpartition("/")[2].startswith(".")
+    asked = watch.pattern.rpartition("/")[2]
+    asks_hidden = asked.startswith(".")
     if any(folder.startswith(b".") for folder in folders) or (last.startswith(b".") and not asks_hidden):
         return False
-    if PASSING.fullmatch(last) or (folders and not watch.recursive):
+    if folders and not watch.recursive:
+        return False
+    if PASSING.fullmatch(last) and not PASSING.fullmatch(asked.encode()):  # `*.part` is itself such a name
         return False
     compared = name if "/" in watch.pattern else last
     return fnmatch.fnmatchcase(os.fsdecode(compared), watch.pattern)
