@@ -186,20 +186,37 @@ def remind(step: Step) -> None:
 
 
 def sound(step: Step) -> None:
-    """Say once that nobody who may decide was told; at once where nobody may. What is asked because the desk said so
-    says nothing more."""
-    asking = step.asking
-    if asking.unreached_at or asking.notices.reached().exists():
+    """Say once that nobody who may decide was told; at once where nobody may, or not as many as it needs. What is asked
+    because the desk said so says nothing more."""
+    asking, lacks = step.asking, lacking(step)
+    if asking.unreached_at or (not lacks and asking.notices.reached().exists()):
         return
-    if step.now < asking.asked_at + UNREACHED_AFTER and (asking.notices.exists() or people(step).exists()):
+    may_come = asking.notices.exists() or people(step).exists()
+    if step.now < asking.asked_at + UNREACHED_AFTER and may_come and not lacks:
         return
     asking.unreached_at = step.now
     origin = step.action.run.event if step.action.run else None
     if origin is not None and is_own(origin):
         return
-    facts = {**step.action.facts, "why": why_nobody(step), "link": f"/actions/{step.action.pk}"}
+    why = {"why": "too_few_may_decide", "of": lacks} if lacks else {"why": why_nobody(step)}
+    facts = {**step.action.facts, **why, "link": f"/actions/{step.action.pk}"}
     subject = f"actions/{step.action.pk}"
     store_internal(source="/nightdesk", type=UNREACHED, subject=subject, data=facts, severity="error")
+
+
+def lacking(step: Step) -> list[str]:
+    """The roles and teams of whose members more are needed than may say yes, although somebody may."""
+    able = policy.able(step.action, step.ruling)
+    if not able.exists():
+        return []
+    short = [
+        panel.names
+        for panel in step.ruling.groups
+        if able.filter(groups__name__in=panel.names).distinct().count() < panel.quorum
+    ]
+    if not short and able.count() < step.ruling.needed:
+        short = [step.ruling.reviewers]
+    return list(dict.fromkeys(name for names in short for name in names))
 
 
 def why_nobody(step: Step) -> str:

@@ -18,7 +18,7 @@ from approvals.models import Action, Attempt, PracticeItem
 from approvals.models.action import ActionQuerySet, Status
 from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record, spread
 from approvals.rules import Ruling
-from approvals.settle import bury, lock, settle, show
+from approvals.settle import bury, lock, log, settle, show
 from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, needs_a_look, obstacle, opens_at, thaws_at
 from project.lib import clock, gate, logs, spans
 from project.lib.apart import each
@@ -95,6 +95,7 @@ def start(action_id: int, tries: int) -> Attempt | None:
         lease = now + timeout_of(action) + SLACK
         fields = {"tries": tries + 1, "leased_until": lease, "not_before": None, "not_sent_said": False, "looks": 0}
         action.move("send_again" if again else "start", **fields)
+        log("send again" if again else "start", action, number=attempt.number, key=attempt.key_sent)
         show(action)
     failpoint("after_delivering_commit")
     return attempt

@@ -16,7 +16,7 @@ from approvals.frozen import readable
 from approvals.models import Action, Attempt, Compensation, Connection, Review
 from approvals.models.action import Status
 from approvals.models.attempt import LONGEST_PAUSE
-from approvals.settle import bury, lock, settle, show, unbury
+from approvals.settle import bury, lock, log, settle, show, unbury
 from project.lib import backoff, clock
 from project.lib.failpoints import failpoint
 from project.lib.redaction import without_secrets
@@ -98,6 +98,7 @@ def miss(action: Action, now: datetime, outcome: Outcome) -> None:
     elif outcome.verdict == "put_back" and not in_doubt and action.status == Status.DELIVERING:
         pause = rest(PAUSES, action.tries - 1, outcome.retry_after)
         action.move("put_back", not_before=now + pause, leased_until=None, error=outcome.error)
+        log("put back", action)
         show(action)
     elif action.status == Status.DELIVERING:
         lose(action, now, outcome.error, outcome.retry_after)
@@ -120,6 +121,7 @@ def lose(action: Action, now: datetime, error: dict[str, str] | None, after: tim
     can_find_out = kind is not None and (action.is_practice or safety_of(action, kind) != "unsafe")
     later = now + rest(LOOKS, action.tries - 1, after) if can_find_out else None
     action.move("lose", not_before=later, leased_until=None, error=error)
+    log("lose", action)
     show(action)
 
 

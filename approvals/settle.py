@@ -29,9 +29,14 @@ def settle(action: Action, verb: str, now: datetime, *, by: "User | None" = None
         Action.objects.filter(pk=action.pk).update(announced=True)
         action.refresh_from_db(fields=["announced"])
         say(action, "settled")
-    seen = {"digest": action.digest, "revision": action.revision}
-    Audit.write(verb, action, by=by, status=action.status, reason=action.cancel_reason or action.reason_code, **seen)
+    log(verb, action, by=by, reason=action.cancel_reason or action.reason_code)
     show(action)
+
+
+def log(verb: str, action: Action, *, by: "User | None" = None, **more: Any) -> None:
+    """The audit row of a move: which bytes it was about, and what the action is now."""
+    seen = {"digest": action.digest, "revision": action.revision}
+    Audit.write(verb, action, by=by, status=action.status, **more, **seen)
 
 
 def forbid(action: Action, rule: str, now: datetime, **fields: Any) -> None:

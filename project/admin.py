@@ -195,6 +195,16 @@ class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
         """Not the admin who asks, so one always stays; and nobody who ever did anything: the database refuses that."""
         return super().has_delete_permission(request, obj) and (obj is None or obj.pk != who(request).pk)
 
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Each role and team that is given or taken has its own row in the log, as on the page of the teams."""
+        person = form.instance
+        before = set(person.groups.all())
+        super().save_related(request, form, formsets, change)
+        after = set(person.groups.all())
+        for verb, groups in (("join", after - before), ("leave", before - after)):
+            for group in sorted(groups, key=str):
+                Audit.write(verb, group, by=who(request), name=group.name, person=person.username)
+
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         if not is_fresh(request):
             return to_step_up(request.path)

@@ -13,6 +13,7 @@ from triggers.registry import handler
 WHY = {
     "no_channel": "Nobody who may decide has a channel: Settings, Notifications.",
     "nobody_may_decide": "Nobody who may decide is there.",
+    "too_few_may_decide": "Fewer people than it needs may decide it.",
     "not_taken": "No message was taken by the far side.",
     "outside_hours": "It is outside the hours of everybody who may decide.",
 }

@@ -2,6 +2,7 @@
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.models import Group
 from django.urls import reverse
 
 from approvals.models import Asking, Channel, Click, Notice
@@ -115,6 +116,18 @@ def test_a_token_is_never_shown_again(fresh, ann):
     assert secret not in page
     assert token.hash not in page
     assert fresh.post(address(ApiToken, "add"), {}).status_code == 403
+
+
+def test_each_role_that_is_given_or_taken_has_its_row_in_the_log(fresh, owner, ben):
+    wanted = Group.objects.filter(name__in=[roles.VIEWER, roles.OPERATOR])
+    form = {"username": "ben", "first_name": "", "last_name": "", "email": "", "is_active": "on"}
+    answer = fresh.post(address(User, "change", ben.pk), {**form, "groups": [group.pk for group in wanted]})
+    assert answer.status_code == 302, answer.context["errors"]
+    told = Audit.objects.filter(kind="group").order_by("pk")
+    assert [(row.verb, row.by, row.detail) for row in told] == [
+        ("join", owner, {"name": "operator", "person": "ben"}),
+        ("leave", owner, {"name": "reviewer", "person": "ben"}),
+    ]
 
 
 def test_a_token_that_was_revoked_stays_revoked(fresh, ann):

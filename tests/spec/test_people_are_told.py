@@ -380,6 +380,27 @@ class TestUnreached:
         rounds()
         assert len(alarms()) == 1
 
+    @pytest.mark.parametrize(
+        ("more", "of"),
+        [
+            ({"reviewers": ["legal"]}, ["legal"]),
+            ({"reviewers": ["finance"], "quorum": 2}, ["finance"]),
+            ({"quorum": 9}, ["finance"]),
+        ],
+    )
+    def test_is_said_at_once_when_more_are_needed_than_may_decide(self, chat, ann, ben, owner, more, of, later):
+        team("finance", ben)
+        team("legal")
+        reach(ben, "slack", "U2")
+        rule("money", "true", reviewers=["finance"])
+        rule("more", "true", **more)
+        builders.action(by=ann)
+        rounds(1)
+        assert [(alarm["why"], alarm["of"]) for alarm in alarms()] == [("too_few_may_decide", of)]
+        later(minutes=6)
+        rounds()
+        assert len(alarms()) == 1
+
     def test_is_not_said_of_what_somebody_was_told_or_what_is_over(self, chat, ann, ben, later):
         reach(ben, "slack", "U2")
         builders.action(by=ann)

@@ -170,7 +170,27 @@ def test_the_command_names_what_was_done_without_a_nod_to_these_bytes(
     Action.objects.filter(pk=action.pk).update(status="delivered", settled_at=action.created_at)
     rows = Decision.objects.filter(action=action)
     rows.update(**fields) if fields else rows.delete()
-    with pytest.raises(CommandError, match=rf"nobody said yes to it: A-{action.pk}$"):
+    with pytest.raises(CommandError, match=rf"fewer yeses than it needed: A-{action.pk}$"):
+        call_command("verify_audit")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda action, eve: action.update(needed=2, given=2),
+        lambda action, eve: action.update(requester_chain=list(User.objects.values_list("pk", flat=True))),
+        lambda action, eve: Decision.objects.update(by=eve),
+        lambda action, eve: Audit.objects.filter(verb="approve").delete(),
+    ],
+    ids=["one yes of two", "of who had asked", "of somebody else than the log says", "of which the log says nothing"],
+)
+def test_the_command_counts_each_yes_again(ann: User, ben: User, eve: User, changed: Callable[..., object]) -> None:
+    with nodding.serving("high"):
+        action = builders.action("shop.order", by=ann, tier="high", four_eyes=True)
+        nodding.say(action, ben, stepped_up=True, reason="seen")
+        call_command("verify_audit")
+    changed(Action.objects.filter(pk=action.pk), eve)
+    with pytest.raises(CommandError, match=rf"fewer yeses than it needed: A-{action.pk}$"):
         call_command("verify_audit")
 
 

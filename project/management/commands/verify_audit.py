@@ -1,5 +1,6 @@
 """`manage.py verify_audit`: is the audit log as it was sealed, and has everything that was done its nod?"""
 
+import itertools
 from argparse import ArgumentParser
 from typing import Any
 
@@ -29,9 +30,9 @@ class Command(BaseCommand):
         except sealing.BrokenChain as broken:
             raise CommandError(f"the audit log is broken at its first wrong link: {broken}") from broken
         self.stdout.write(f"{head.number} rows are as they were sealed; head {head}")
-        bare = [f"A-{pk}" for pk in nods.without_a_nod().values_list("pk", flat=True)[:MOST]]
+        bare = [f"A-{action.pk}" for action in itertools.islice(nods.without_a_nod(), MOST)]
         if bare:
-            raise CommandError(f"done, or about to be, although nobody said yes to it: {', '.join(bare)}")
+            raise CommandError(f"done, or about to be, with fewer yeses than it needed: {', '.join(bare)}")
         self.stdout.write("everything that was done and needs a nod has one")
         waiting = Audit.objects.unsealed().count()
         if waiting:
