@@ -331,6 +331,13 @@ class Durable:
             raise Suspended
         return {name: ended[name].result() for name in branches}
 
+    def graph(self, graph: Any, given: Any, *, name: str = "graph") -> Any:
+        """Run a compiled LangGraph to its end, and return the values of its state; needs the package `langgraph`.
+
+        Each superstep is a step of this run. What a node asks for by `interrupt()` is an action or a question, and
+        what became of it the value that the node gets; see docs/handlers.md."""
+        return registry.graphs[0](self, graph, given, name)
+
     def beneath_branch(self, name: str) -> str:
         """The name of what must be unique in the run, as an act: beneath the branch that asks, if one does. Of no name
         what all those beneath it begin with."""

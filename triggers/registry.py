@@ -66,6 +66,7 @@ at_run_end: list[Callable[["Run"], None]] = []  # called inside the transaction 
 undone_steps: list[Callable[["Run"], set[str]]] = []  # names of steps whose memory is of no use: their effect is undone
 needed_runs: list[Callable[[], "QuerySet[Run]"]] = []  # runs that ended, whose memory is of use all the same
 act_names: list[Callable[["QuerySet[Run]"], Iterable[str]]] = []  # of what these runs did, or wanted to
+graphs: list[Callable[[Any, Any, Any, str], Any]] = []  # who runs a compiled graph
 samples: list[Callable[[], dict[str, Any]]] = []  # made-up deliveries: name -> what makes (source, headers, body)
 asks_of: list[Callable[[str], float | None]] = []  # how many approvals a run of this handler asked for, so far
 at_refusal: list[Callable[["Event", dict[str, str]], None]] = []  # called inside the transaction that refuses an event

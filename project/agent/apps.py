@@ -1,7 +1,14 @@
+from typing import Any
+
 from django.apps import AppConfig
 from django.utils.module_loading import import_string
 
 from triggers import registry
+
+
+def run_graph(run: Any, graph: Any, given: Any, name: str) -> Any:
+    """Loaded where a graph is run: the library is an optional one."""
+    return import_string("project.graphs.run_graph")(run, graph, given, name)
 
 
 class AgentConfig(AppConfig):
@@ -12,3 +19,4 @@ class AgentConfig(AppConfig):
         registry.used_by.append(import_string("project.agent.telling.used_by"))
         registry.costs_of.append(import_string("project.agent.telling.costs_of"))
         registry.lacking.append(import_string("project.agent.telling.lacking"))
+        registry.graphs.append(run_graph)
