@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from approvals.changes import Change, changes
+from approvals.current import UNBOUND
 from approvals.kinds import NO_WORDS, Kind
 from approvals.models import Action
 from approvals.policy import UNREADABLE
+from project.lib.language import spoken, words
 from project.lib.visible import plain
+
+NO_TARGET = words("nothing shows beforehand what it would change")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,20 @@ def before(action: Action, kind: Kind | None) -> Before | None:
         return None
     shown = action.state_json if bound.get("state") else ""
     return Before(bound["target"], plain(bound["version"]), shown, differs(action, kind, state) if shown else None)
+
+
+def unbound(action: Action, kind: Kind | None) -> str:
+    """Why nothing of its target is bound, in a few words; empty where something is, or its kind has no target."""
+    if kind is None or kind.current is None or action.is_practice:
+        return ""
+    try:
+        bound = action.preconditions
+    except UNREADABLE:
+        return ""
+    if "target" in bound:
+        return ""
+    status = f" ({bound['status']})" if "status" in bound else ""
+    return spoken(bound.get(UNBOUND, NO_TARGET)) + status
 
 
 def differs(action: Action, kind: Kind | None, state: Any) -> list[Change] | None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from approvals import policy
 from approvals.answer_forms import answer_form
 from approvals.argument_forms import Form
-from approvals.before_after import Before, before
+from approvals.before_after import Before, before, unbound
 from approvals.budget import SPENT
 from approvals.changes import Change, changes
 from approvals.connectors import external
@@ -113,6 +113,11 @@ class Card(Standing):
     def before(self) -> Before | None:
         """What it would meet, and change there; None when it is bound to nothing, or the reader may not see it."""
         return before(self.action, self.kind) if self.may_see_target else None
+
+    @cached_property
+    def unbound(self) -> str:
+        """Why a yes holds whatever stands at its target, where code could have looked at one."""
+        return unbound(self.action, self.kind) if self.may_read else ""
 
     @property
     def asked_again(self) -> str:

@@ -14,13 +14,14 @@ from typing import Any
 from approvals import hiding
 from approvals.errors import ApprovalProblem, DeliveryError
 from approvals.frozen import storable
-from approvals.kinds import KINDS, NO_WORDS, Kind, Now
+from approvals.kinds import KINDS, NO_WORDS, Kind, Now, Unbound
 from approvals.models import Action, Connection
 from approvals.models.action import switches_over
 from approvals.rules import Ruling
 from approvals.tiers import Tier
 from project.lib import canonical
 from project.lib.crypto import Unreadable
+from project.lib.language import words
 from triggers.models import Run
 
 LARGEST = 512 * 1024  # characters of a state that is kept to be shown; of a larger one only the version is bound
@@ -36,7 +37,7 @@ class Met:
 
 NOTHING = Met()
 UNBOUND = "unbound"  # the one precondition of what could have been bound, and was not: why
-HELD = "a switch was on when it was asked for"
+HELD = words("a switch was on when it was asked for")
 
 
 def looked_at(
@@ -62,6 +63,8 @@ def looked_at(
     if switches_over(kind.name, run).exists():
         return Met({UNBOUND: HELD})
     now = kind.current(connection.far(kind.timeout), typed)
+    if isinstance(now, Unbound):
+        return Met({UNBOUND: now.why} | ({} if now.status is None else {"status": now.status}))
     return bound_to(kind, now) if now else NOTHING
 
 

@@ -56,6 +56,14 @@ class Now:
     state: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """There is a target, but nothing of it to bind: why, in a few words, and what the far side answered."""
+
+    why: str
+    status: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """One type of side effect.
@@ -70,8 +78,9 @@ class Kind:
     json. `fits(config, has_secrets, arguments)` raises NotValid when a connection may not carry them.
     `form(arguments)` is the JSON schema of the answer that people owe: such an action is carried out by being answered.
     `current(far, arguments)` reads what is there before people are asked, and again before anything starts: a state
-    that moved since voids their yes. It changes nothing; None: nothing there can be bound; it raises NotSent, Refused
-    or OutcomeUnknown. `after(arguments, state)` is what the state becomes, for the difference on the card.
+    that moved since voids their yes. It changes nothing; Unbound: nothing of it can be bound; None: this call has no
+    target; it raises NotSent, Refused or OutcomeUnknown. `after(arguments, state)` is what the state becomes, for the
+    difference on the card.
     """
 
     name: str
@@ -88,7 +97,7 @@ class Kind:
     graded: Callable[[dict[str, Any]], Tier] | None = None
     fits: Callable[[dict[str, Any], bool, Any], None] | None = None
     form: Callable[[Any], dict[str, Any]] | None = None
-    current: Callable[[Far, Any], Now | None] | None = None
+    current: Callable[[Far, Any], Now | Unbound | None] | None = None
     after: Callable[[Any, Any], Any] | None = None
     hides: bool = False  # may arguments hold credentials, which must not be stored in clear?
     version: int = 1

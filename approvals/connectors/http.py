@@ -14,10 +14,10 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from approvals import hiding
 from approvals.connectors.answers import BUSY, TOO_MANY, attempt, judge
 from approvals.errors import NotSent, NotValid
-from approvals.kinds import CALL_TIMEOUT, Arguments, Far, Kind, Now, Result, register
+from approvals.kinds import CALL_TIMEOUT, Arguments, Far, Kind, Now, Result, Unbound, register
 from approvals.tiers import Tier
 from project.lib.egress import Answer, Garbled, Session
-from project.lib.language import spoken
+from project.lib.language import spoken, words
 
 KEPT_BODY = 64 * 1024  # bytes of the answer that become the result
 KEPT_HEADERS = ("content-type", "location", "etag", "x-request-id")
@@ -25,6 +25,8 @@ RESERVED = ("idempotency-key", "host", "content-length", "transfer-encoding", "c
 QUIET = ("GET", "HEAD", "OPTIONS")
 CHANGES = ("PUT", "PATCH", "DELETE")  # of what a GET of the same address shows
 GONE = (404, 410)
+UNREAD = words("its state could not be read")
+NAMELESS = words("its state has neither an ETag nor a Last-Modified")
 ABSENT = "absent"  # the version of what is not there
 LARGEST_STATE = 1024 * 1024  # bytes of what is there now
 MOVED = 412  # If-Match or If-None-Match does not hold
@@ -99,7 +101,7 @@ def stays_home(config: dict[str, Any], has_secrets: bool, asked: HttpRequest) ->
 
 
 def deliver(far: Far, asked: HttpRequest, key: str) -> Result:
-    headers = headers_of(far, asked) | {"Idempotency-Key": header_safe(key)} | guard(far.expected)
+    headers = headers_of(far, asked, {"Idempotency-Key": header_safe(key)} | guard(far.expected))
     content = None if asked.body is None else asked.body.encode()
     with Session(min(far.timeout, timedelta(seconds=asked.timeout)), max_answer=KEPT_BODY) as http:
         answer = attempt(
@@ -119,12 +121,17 @@ def deliver(far: Far, asked: HttpRequest, key: str) -> Result:
     return result
 
 
-def headers_of(far: Far, asked: HttpRequest) -> dict[str, str]:
-    """What is sent with every call: the connection's credentials win. Raises NotValid when they may not go there."""
+def headers_of(far: Far, asked: HttpRequest, desks: dict[str, str]) -> dict[str, str]:
+    """What goes out with the call: the desk's own and the connection's win over those that were asked for."""
+    ours = desks | own_headers(far, asked)
+    taken = {name.lower() for name in ours}
+    return {name: value for name, value in asked.headers.items() if name.lower() not in taken} | ours
+
+
+def own_headers(far: Far, asked: HttpRequest) -> dict[str, str]:
+    """The connection's credentials, one a header. Raises NotValid when they may not go there."""
     stays_home(far.config, bool(far.secrets), asked)
-    own = {name.lower() for name in far.secrets}
-    headers = {name: value for name, value in asked.headers.items() if name.lower() not in own}
-    return headers | {name: str(value) for name, value in far.secrets.items()}
+    return {name: str(value) for name, value in far.secrets.items()}
 
 
 def guard(version: str) -> dict[str, str]:
@@ -134,21 +141,24 @@ def guard(version: str) -> dict[str, str]:
     return {"If-Match": version} if version.startswith('"') else {}
 
 
-def current(far: Far, asked: HttpRequest) -> Now | None:
-    """What a GET of the address shows; None where that is not told, or names no version to bind."""
+def current(far: Far, asked: HttpRequest) -> Now | Unbound | None:
+    """What a GET of the address shows; Unbound where that is not told, or names no version.
+
+    It carries nothing of what was asked for but the address: by a header (`Accept`, `Range`, a condition) who asks
+    would choose whether there is something to bind, and what people see of it."""
     if asked.method not in CHANGES:
         return None
     with Session(min(far.timeout, timedelta(seconds=asked.timeout)), max_answer=LARGEST_STATE) as http:
-        headers = headers_of(far, asked)
+        headers = own_headers(far, asked)
         answer = attempt(lambda: http.call("GET", asked.url, headers=headers), harmless=True)
     target = hiding.cover_query(asked.url)
     if answer.status in GONE:
         return Now(target, ABSENT, None)
     if 300 <= answer.status < 500 and answer.status not in (*BUSY, TOO_MANY):
-        return None  # it may be written, yet not read, or elsewhere
+        return Unbound(UNREAD, answer.status)  # it may be written, yet not read, or elsewhere
     judge(answer, harmless=True)
     version = answer.headers.get("etag") or answer.headers.get("last-modified")
-    return Now(target, version, content_of(answer)) if version else None
+    return Now(target, version, content_of(answer)) if version else Unbound(NAMELESS)
 
 
 def content_of(answer: Answer) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from approvals.connectors import github, github_merge, http, stripe
 from approvals.errors import NotSent, Refused
-from approvals.kinds import Far
+from approvals.kinds import Far, Unbound
 from tests.fars import MERGE, PULL, REFUND
 from tests.github import FakeGitHub
 from tests.recorder import Recorder, Reply
@@ -48,7 +48,27 @@ class TestHttp:
     @pytest.mark.parametrize("answer", [(200, {}, {}), (302, {"location": "/x"}, {}), (403, {}, {}), (405, {}, {})])
     def test_without_a_version_or_a_look_nothing_is_bound(self, page, answer):
         page.next(answer)
-        assert http.current(self.far(), self.asked(page)) is None
+        assert isinstance(http.current(self.far(), self.asked(page)), Unbound)
+
+    @pytest.mark.parametrize(
+        "header",
+        ["Accept", "Accept-Encoding", "Range", "If-None-Match", "If-Match", "If-Modified-Since", "If-Range", "X-Any"],
+    )
+    def test_who_asks_has_no_say_in_the_look(self, page, header):
+        page.next((200, {"etag": '"7"'}, {"cups": 1}))
+        http.current(Far("shop", {"hosts": [page.url]}, {"X-Key": "k"}), self.asked(page))
+        page.next((200, {"etag": '"7"'}, {"cups": 1}))
+        http.current(Far("shop", {"hosts": [page.url]}, {"X-Key": "k"}), self.asked(page, headers={header: "odd/odd"}))
+        first, other = (dict(call.headers) for call in page.seen)
+        assert first == other
+        assert first["x-key"] == "k"
+
+    @pytest.mark.parametrize("header", ["If-Match", "if-match", "IF-NONE-MATCH"])
+    def test_who_asks_has_no_say_in_the_condition(self, page, header):
+        version = "absent" if "none" in header.lower() else '"7"'
+        page.next((200, {}, {}))
+        http.deliver(self.far(version), self.asked(page, headers={header: '"mine"'}), "k")
+        assert '"mine"' not in page.seen[0].headers.values()
 
     def test_what_is_not_there_is_bound_as_absent(self, page):
         page.next(404)

@@ -11,7 +11,7 @@ from approvals.act import act
 from approvals.before_after import before
 from approvals.cards import card_of
 from approvals.errors import NotSent, OutcomeUnknown, Refused
-from approvals.kinds import KINDS, Far, Now
+from approvals.kinds import KINDS, Far, Now, Unbound
 from approvals.models import Action, Asking
 from project.lib import canonical, clock
 from tests import builders
@@ -211,6 +211,49 @@ def test_a_state_that_is_too_large_to_show_is_bound_all_the_same(shelf, shop, be
     shelf.tea += "y"
     settle()
     assert (now_of(action).reason_code, shop.sent) == ("target_moved", [])
+
+
+class TestNotBound:
+    """A kind that has targets found nothing to bind: people are told, and it is bound as soon as it can be."""
+
+    @pytest.fixture
+    def unread(self, shelf) -> Action:
+        changed_kind(current=lambda far, order: Unbound("its state could not be read", 406))
+        builders.run("story")
+        work()
+        return Action.objects.get()
+
+    def test_the_card_says_so_and_why(self, unread, ben, sign_in):
+        assert unread.preconditions == {"unbound": "its state could not be read", "status": 406}
+        for address in (f"/actions/{unread.pk}", f"/approvals/together?kind=shop.order&pick={unread.pk}"):
+            page = sign_in(ben).get(address).content.decode()
+            assert "Not bound: its state could not be read (406)." in page
+
+    def test_so_does_that_of_what_has_no_target(self, shelf, ben, sign_in):
+        changed_kind(current=lambda far, order: None)
+        builders.run("story")
+        work()
+        page = sign_in(ben).get(f"/actions/{Action.objects.get().pk}").content.decode()
+        assert "Not bound: nothing shows beforehand what it would change." in page
+
+    def test_nor_a_bound_one_nor_one_without_targets_says_it(self, asked, ben, sign_in):
+        other = builders.action("github.comment", arguments={"repo": "acme/shop", "number": 7, "body": "Thanks"})
+        for action in (asked, other):
+            assert "Not bound" not in sign_in(ben).get(f"/actions/{action.pk}").content.decode()
+
+    def test_it_happens_when_nothing_could_be_read_at_the_start_either(self, unread, shop, ben):
+        say(unread, ben)
+        settle()
+        assert (now_of(unread).status, len(shop.sent)) == ("delivered", 1)
+
+    def test_it_is_asked_about_again_when_it_can_be_read(self, unread, shelf, shop, ben):
+        say(unread, ben)
+        changed_kind(current=shelf.now)
+        settle()
+        assert (now_of(unread).status, now_of(unread).reason_code, shop.sent) == ("awaiting", "target_moved", [])
+        say(unread, ben)
+        settle()
+        assert len(shop.sent) == 1
 
 
 class TestAnEdit:
