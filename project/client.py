@@ -29,6 +29,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ PATIENCE = 300.0  # seconds a call is tried again; every one may safely be sent 
 STALE = 300  # seconds a call-back may be old
 AGAIN = (408, 429, 500, 502, 503, 504)
 RUNNING = "running"  # the code of a refusal: the same request is under way
+REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 HIDDEN = re.compile(r"hidden:[0-9a-f]{16}")  # what the desk shows in place of a credential
 
 
@@ -90,6 +92,11 @@ class Failed(NightdeskError):
 
 class StillHidden(NightdeskError):
     """What people approved holds the desk's mark in place of a credential, and no credential of yours stood there."""
+
+
+class Unfit(NightdeskError):
+    """What people approved lacks an argument that your function needs, or has one that it does not take. Nothing was
+    called."""
 
 
 class Forged(NightdeskError):
@@ -214,7 +221,8 @@ class Desk:
     def needs_nod(
         self, *, key: str, kind: str = "", reason: str = "", within: float | None = None, **more: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """A decorator: the function is called once people have said yes, with the arguments they said yes to.
+        """A decorator: the function is called once people have said yes, with the arguments they said yes to and no
+        others: what a reviewer took away has its default, or raises Unfit where there is none.
 
         `key` and `reason` may name arguments as in `str.format`. The kind is `external.<name of the function>`, which
         is tier high. Arguments must be JSON. After a crash between the nod and the end of the function, the same key
@@ -229,9 +237,9 @@ class Desk:
                 bound.apply_defaults()
                 given = dict(bound.arguments)
                 words = {"key": key.format(**given), "reason": reason.format(**given)}
-                approved = self.act(called, given, within=within, **words, **more).arguments
-                bound.arguments.update(revealed(approved, given))
-                return function(*bound.args, **bound.kwargs)
+                done = self.act(called, given, within=within, **words, **more)
+                agreed = call_of(takes, revealed(done.arguments, given), done)
+                return function(*agreed.args, **agreed.kwargs)
 
             return guarded
 
@@ -312,6 +320,19 @@ def ended(action: Action) -> Action:
     if error is not None:
         raise error(f"A-{action.id} “{action.get('title', '')}” was {action.status}. {action.why}".strip(), action)
     return action
+
+
+def call_of(takes: inspect.Signature, approved: Mapping[str, Any], action: Action) -> inspect.BoundArguments:
+    """The call that people said yes to: made of the approved arguments and nothing else. Raises Unfit."""
+    known = takes.parameters
+    needed = {name for name, one in known.items() if one.default is one.empty and one.kind not in REST}
+    if wrong := sorted(needed - approved.keys() | approved.keys() - known.keys()):
+        raise Unfit(
+            f"A-{action.id} was approved with other arguments than the function takes: {', '.join(wrong)}", action
+        )
+    call = inspect.BoundArguments(takes, OrderedDict((name, approved[name]) for name in known if name in approved))
+    call.apply_defaults()
+    return call
 
 
 def revealed(shown: Any, given: Any) -> Any:

@@ -198,6 +198,65 @@ def test_a_function_is_called_after_the_nod_with_what_people_said_yes_to(desk: D
     assert "hunter2" not in row.canonical
 
 
+class Editing(Meanwhile):
+    """Somebody mends the arguments first; somebody else approves that."""
+
+    def __init__(self, ben: User, arguments: dict[str, Any]) -> None:
+        super().__init__(ben)
+        self.editor, self.arguments = person("ann", roles.VIEWER, roles.REVIEWER), arguments
+
+    def done(self) -> bool:
+        action = Action.objects.awaiting().first()
+        if action is None:
+            return False
+        said = {"stepped_up": True, "reason": "better so"}
+        say(action, self.editor, arguments=self.arguments, **said)  # type: ignore[arg-type]
+        return super().done()
+
+
+def shaped(calls: list[Any]) -> list[Callable[..., Any]]:
+    """Functions of every shape that a function can have; each writes down what it was called with."""
+
+    def plain(service: str, flags: str = "", *, keep: int = 3) -> None:
+        calls.append({"service": service, "flags": flags, "keep": keep})
+
+    def only(service: str, flags: str = "", /, keep: int = 3) -> None:
+        calls.append({"service": service, "flags": flags, "keep": keep})
+
+    def more(service: str, flags: str = "", **rest: Any) -> None:
+        calls.append({"service": service, "flags": flags, **({"rest": rest} if rest else {})})
+
+    def many(service: str, *rest: Any, flags: str = "") -> None:
+        calls.append({"service": service, "flags": flags, **({"rest": list(rest)} if rest else {})})
+
+    return [plain, only, more, many]
+
+
+@pytest.mark.parametrize("at", range(4), ids=["plain", "only by place", "by any name", "any number"])
+@pytest.mark.parametrize("approved", [{"service": "shop"}, {"service": "shop", "flags": "--dry"}])
+def test_a_function_is_called_with_the_approved_arguments_alone(
+    desk: Desk, ben: User, at: int, approved: dict[str, Any]
+) -> None:
+    calls: list[Any] = []
+    function = desk.needs_nod(key="deploy-{service}")(shaped(calls)[at])
+    with Editing(ben, approved):
+        function("live", *(["--force"] if at < 3 else ["--all"]), **({"region": "eu"} if at == 2 else {}))
+    usual = {"flags": "", "keep": 3} if at < 2 else {"flags": ""}
+    assert calls == [usual | approved]
+    assert Action.objects.get().arguments == approved
+
+
+@pytest.mark.parametrize("approved", [{"flags": ""}, {"service": "shop", "colour": "red"}])
+def test_a_function_that_does_not_take_what_was_approved_is_not_called(
+    desk: Desk, ben: User, approved: dict[str, Any]
+) -> None:
+    calls: list[Any] = []
+    function = desk.needs_nod(key="deploy-{service}")(shaped(calls)[0])
+    with Editing(ben, approved), pytest.raises(client.Unfit, match=r"service|colour"):
+        function("live", "--force")
+    assert calls == []
+
+
 def test_a_function_is_not_called_without_a_nod(desk: Desk, ben: User) -> None:
     @desk.needs_nod(key="drop-{table}")
     def drop(table: str) -> None:
