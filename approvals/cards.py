@@ -46,6 +46,7 @@ ASKED_AGAIN = {
     "policy_stricter": words("It was approved, but the policy asks for more now. Nothing was sent."),
     "changed_after_approval": words("It was approved, but it, or its connection, was changed since. Nothing was sent."),
 }
+MOST_NAMED = 5  # people a card names
 RETURNS = ("url", "html_url", "link")  # members of a result that lead to the thing made
 
 
@@ -186,10 +187,20 @@ class Card(Standing):
         """The rules that spoke about it, in force now or when it was last decided on."""
         return self.ruling.reasons if self.ruling else tuple(Reason(**said) for said in self.action.ruled_by)
 
+    @cached_property
+    def able(self) -> list[User]:
+        """The first few of the active people who may say yes."""
+        return list(policy.able(self.action, self.ruling).order_by("username")[:MOST_NAMED]) if self.ruling else []
+
     @property
     def nobody(self) -> bool:
         """Is there no active person who may say yes?"""
-        return self.ruling is not None and not policy.able(self.action, self.ruling).exists()
+        return self.ruling is not None and not self.able
+
+    @property
+    def others(self) -> list[User]:
+        """Whom to ask instead, where the reader may not say yes himself."""
+        return [person for person in self.able if person.pk != self.reader.pk]
 
     @property
     def story(self) -> list[Decision | Audit]:

@@ -21,25 +21,29 @@ from approvals.models.action import Status
 from approvals.questions import check_answer
 from approvals.rules import Ruling
 from approvals.tiers import Tier
+from project.lib.language import phrase, words
 from project.lib.text import reason_of
 from project.people.models import User
 
 VERDICTS = ("approve", "reject")
+ASKED = words("You asked for this, so it needs a second person. Invite one under Settings.")
+EDITED = words("You edited this, so it needs a second person. Invite one under Settings.")
 
 
 def check_person(
     action: Action, by: User, ruling: Ruling, verdict: str, *, names: frozenset[str] | None = None
 ) -> None:
     if not policy.may_review(by, ruling, names):
-        raise NotReviewer(f"Only {' or '.join(ruling.reviewers)} may decide this." if ruling.groups else "")
+        named = phrase("Only {names} may decide this.", names=phrase(" or ").join(ruling.reviewers))
+        raise NotReviewer(named if ruling.groups else "")
     asked = action.asked_by(by) or by.pk in policy.chain_added(action, ruling)
     if not asked or verdict == "reject":  # who asked may always say no to it
         return
     if is_question(action):  # an answer grants nothing, and who rang often knows it
         return
     if ruling.four_eyes:
-        deed = "edited" if action.edited_by(by) and by.pk not in action.requester_chain else "asked for"
-        raise SelfApproval(f"You {deed} this, so it needs a second person. Invite one under Settings.")
+        edited = action.edited_by(by) and by.pk not in action.requester_chain
+        raise SelfApproval(phrase(EDITED if edited else ASKED))
     if not policy.able(action, ruling).filter(pk=by.pk).exists():
         raise SelfApproval
 
@@ -48,7 +52,7 @@ def why_not(action: Action, reader: User, ruling: Ruling | None = None, *, names
     """Why this person may not approve it, in a sentence; empty when he may."""
     ruling = ruling or policy.ruling_of(action)
     if ruling.denied_by:
-        return f"The rule {ruling.denied_by} of the policy forbids it now."
+        return phrase("The rule {rule} of the policy forbids it now.", rule=ruling.denied_by)
     try:
         check_person(action, reader, ruling, "approve", names=names)
     except ApprovalProblem as problem:

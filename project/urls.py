@@ -22,6 +22,7 @@ urlpatterns = [
     path("test-delivery", ringing.send_test, name="send-test"),
     path("sources/<slug:slug>/test-deliveries", ringing.send_to_source, name="source-test"),
     path("settings", settings_pages.me, name="settings"),
+    path("settings/zone", settings_pages.zone, name="zone"),
     path("settings/tokens", settings_pages.tokens, name="tokens"),
     path("settings/tokens/<int:pk>/revoke", settings_pages.revoke_token, name="token-revoke"),
     path("settings/authenticator", proving_pages.authenticator, name="authenticator"),

@@ -71,6 +71,14 @@
   document.addEventListener('nightdesk:refreshed', tick);
   document.addEventListener('htmx:afterSettle', tick);
 
+  // ---- the zone of this browser, where times are shown in another one ----------------------------------------------
+  const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (here && here !== root.dataset.zone) every('[data-browser-zone]', el => {
+    el.hidden = false;
+    el.value = here;
+    el.querySelector('[data-label]').textContent = here;
+  });
+
   // ---- not live: told after three seconds, since a reload of the server takes one ----------------------------------
   let banner = 0;
   document.addEventListener('nightdesk:conn', ({detail: {name, lostAt, nextTry}}) => {

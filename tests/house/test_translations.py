@@ -20,7 +20,7 @@ ENGLISH = re.compile(r"[A-Za-z]{3,}")
 IN_ATTRIBUTE = re.compile(r"""\s(?:aria-label|title|placeholder|alt|data-busy)=(["'])(.*?)\1""", re.DOTALL)
 ADVICE = "make translations, then fill in what is empty in the .po and make them again (docs/languages.md)"
 TAG = re.compile(r"{#.*?#}|{%.*?%}|{{.*?}}", re.DOTALL)
-NAMES = {"Nightdesk", "CSV", "JSON"}
+NAMES = {"Nightdesk", "CSV", "JSON", "UTC"}
 EXAMPLES = {  # of what one may type, and names of classes
     "templates/approvals/action.html": {"full"},
     "templates/approvals/actions.html": {"ann"},
