@@ -1,6 +1,5 @@
 """Bodies to JSON text: bounded, exact, and clean enough for every database. Pure."""
 
-import codecs
 import gzip
 import io
 import json
@@ -15,7 +14,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from project.lib.text import REPLACED, UNSTORABLE
+from project.lib.text import REPLACED, UNSTORABLE, decoded
 from triggers.errors import BadDelivery
 
 DEEPEST = 128  # levels of lists and objects
@@ -24,7 +23,6 @@ FIELDS = 1000  # of a form
 STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # one that never ends is read to the end, once
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")  # slow or no text
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
@@ -88,9 +86,7 @@ def depth_of(body: bytes) -> int:
 
 def decode(body: bytes, charset: str) -> str:
     try:
-        if codecs.lookup(charset).name in NO_CHARSETS:
-            raise LookupError(charset)
-        return body.decode(charset)
+        return decoded(body, charset)
     except (ValueError, LookupError) as error:
         raise BadDelivery(f"The body is not {charset[:40]} text.") from error
 

@@ -1,5 +1,6 @@
 """Texts: what every database can hold, numbers of rows in them, and times in words for sentences."""
 
+import codecs
 import re
 from collections.abc import Callable
 from datetime import datetime
@@ -8,6 +9,8 @@ from project.lib.language import spoken, words
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses NUL, UTF-8 the halves of a surrogate pair
 REPLACED = "\ufffd"  # stands for each of them
+
+NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")  # slow or no text
 
 LONGEST_REASON = 2000  # characters of why
 
@@ -20,6 +23,14 @@ def is_storable(text: str) -> bool:
 
 def made_storable(text: str) -> str:
     return text if text.isprintable() else UNSTORABLE.sub(REPLACED, text)
+
+
+def decoded(content: bytes, charset: str, errors: str = "strict") -> str:
+    """Text in the charset that somebody else names. Raises LookupError for none of a text, or one that takes for ever
+    (the time of punycode grows with the square of the length), and ValueError for bytes that do not fit."""
+    if codecs.lookup(charset).name in NO_CHARSETS:
+        raise LookupError(charset)
+    return content.decode(charset, errors)
 
 
 def reason_of(text: str, refusal: Callable[..., Exception], *, field: str = "reason") -> str:

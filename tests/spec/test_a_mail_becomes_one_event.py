@@ -2,6 +2,8 @@
 
 import base64
 import json
+import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +15,10 @@ from tests.conftest import until
 from tests.imap_server import PASSWORD, ImapServer
 from tests.listening import events, listened, listener, state, turns
 from triggers import blobs, configure
+from triggers.errors import BadDelivery
 from triggers.listeners import imap, mail
 from triggers.models import Blob, DeadLetter, Event, Run, Source, Watch
+from triggers.sources import mail as reading
 from triggers.sources.mail import read_mail
 
 pytestmark = pytest.mark.django_db
@@ -138,6 +142,67 @@ def test_no_broken_mail_stops_the_mailbox(far):
     assert found["tnef"].data["attachments"][0]["name"] == "winmail.dat"
     assert found["a\ufffdb"].data["text"] == "c\ufffdd"
     assert not DeadLetter.objects.exists()
+
+
+WORD = b"=?utf-8?q?a?= "
+HOSTILE = {  # each kept a reader busy for minutes, by the square of its size
+    "text in punycode": b"Content-Type: text/plain; charset=punycode\r\n\r\n" + b"x" * 500_000 + b"-" + b"a" * 500_000,
+    "a picture in punycode": b"Content-Type: image/png; charset=punycode\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+    + b"\xff" * 1_000_000,
+    "many parts of no type in punycode": b"Content-Type: multipart/mixed; charset=punycode\r\n\r\n"
+    + b"\xff" * 1_000_000,
+    "a subject in punycode": b"Subject: =?punycode?q?" + b"a" * 1_000_000 + b"?=\r\n\r\n",
+    "a subject of many words": b"Subject: " + WORD * 100_000 + b"\r\n\r\n",
+    "a sender of many words": b"From: " + WORD * 100_000 + b"<a@b.c>\r\n\r\n",
+    "many senders": (b"From: " + b",".join(b"a%d@b.c" % n for n in range(200)) + b"\r\n") * 1500 + b"\r\n",
+    "senders in brackets": b"From: " + b"(" * 1_000_000 + b"\r\n\r\n",
+    "many parameters": b"Content-Type: text/plain; " + b"a*0*=x;" * 200_000 + b"\r\n\r\n",
+    "a name in pieces": b"Content-Disposition: attachment; "
+    + b"".join(b'filename*%d="x";' % n for n in range(60_000))
+    + b"\r\n\r\n",
+    "many headers": b"X: y\r\n" * 300_000 + b"\r\n",
+    "many parts": b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\n\r\nx\r\n" * 100_000,
+    "lines below many levels": b"".join(
+        b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (n, n) for n in range(300)
+    )
+    + b"\r\n" * 200_000,
+    "a mail inside with a header for ever": b"Content-Type: message/rfc822\r\n\r\nX: "
+    + b"a \xff" * 400_000
+    + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_mail_keeps_its_reader_busy(monkeypatch, name):
+    monkeypatch.setattr(reading, "PATIENCE", 1.0)
+    began = time.thread_time()
+    with suppress(BadDelivery):
+        assert read_mail(b"Message-ID: <1@x>\r\n" + HOSTILE[name], None).key == "<1@x>"
+    assert time.thread_time() - began < 5 * 1.0
+
+
+def test_a_mail_that_takes_too_long_is_buried_and_the_next_is_read(far, monkeypatch):
+    monkeypatch.setattr(reading, "PATIENCE", 0.05)
+    far.add("INBOX", HOSTILE["many parts"])
+    far.add("INBOX", written("fine"))
+    one = listener(mailbox(far, start="all"), **QUICK)
+    turns(one)
+    assert {event.type for event in events("post")} == {"post.unreadable", "post.received"}
+    assert "processor" in DeadLetter.objects.get().message
+    assert state(one.source)[0] == Watch.WATCHING
+
+
+def test_what_is_read_of_a_long_header_is_what_people_read(monkeypatch):
+    many = b", ".join(b"Eve %d <e%d@x.org>" % (n, n) for n in range(300))
+    mail = read_mail(b"To: " + many + b"\r\nSubject: " + b"word " * 5000 + b"\r\n\r\n", None)
+    assert (len(mail.facts["to"]), mail.facts["to"][-1]) == (200, {"name": "Eve 199", "address": "e199@x.org"})
+    assert len(mail.subject) == 2000
+
+
+def test_a_mail_inside_a_mail_hangs_on_it_as_it_came():
+    inner = b"X-Long:  " + b"a " * 20_000 + b"\r\n folded\r\nSubject: \xff raw\r\n\r\nbody\r\n"
+    [attached] = read_mail(b"Subject: outer\r\nContent-Type: message/rfc822\r\n\r\n" + inner, None).attached
+    assert attached.content.replace(b"\r\n", b"\n") == inner.replace(b"X-Long:  ", b"X-Long: ").replace(b"\r\n", b"\n")
 
 
 def test_a_mail_that_may_not_be_sent_is_a_dead_letter_and_the_next_is_read(far):
