@@ -57,7 +57,7 @@ class ImapServer(FarSide):
         for line in self.lines:
             if line.is_idling and line.opened is folder:
                 with suppress(OSError, ValueError):
-                    line.say(f"* {len(folder.mails)} EXISTS")
+                    line.tell_news()
         return number
 
     def renumber(self, name: str) -> None:
@@ -81,6 +81,7 @@ class Conversation:
     line: socketserver.StreamRequestHandler
     opened: Folder | None = None
     is_idling: bool = False
+    told: int = 0  # how many mails it last told of
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, text: str | bytes) -> None:
@@ -94,6 +95,8 @@ class Conversation:
             tag, _, rest = command.partition(" ")
             self.server.commands.append(re.sub(r"^LOGIN .*", "LOGIN", rest))
             answer = self.answer(tag, rest)
+            if self.opened and rest.upper().startswith("UID"):
+                self.tell_news()
             self.say(f"{tag} {answer}")
             if rest.upper() == "LOGOUT":
                 return
@@ -127,10 +130,18 @@ class Conversation:
         folder = self.opened = self.server.folders.get(name)
         if folder is None:
             return "NO no such folder"
-        self.say(f"* {len(folder.mails)} EXISTS")
+        self.tell_news(anyhow=True)
         self.say(f"* OK [UIDVALIDITY {folder.validity}] as numbered")
         self.say(f"* OK [UIDNEXT {folder.following}] the next")
         return f"OK [{how}] open"
+
+    def tell_news(self, *, anyhow: bool = False) -> None:
+        """Beside any answer, once (RFC 3501, 7.3.1)."""
+        assert self.opened is not None
+        there = len(self.opened.mails)
+        if anyhow or there != self.told:
+            self.told = there
+            self.say(f"* {there} EXISTS")
 
     def by_number(self, verb: str, words: list[str]) -> str:
         assert self.opened is not None

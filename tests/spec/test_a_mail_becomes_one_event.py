@@ -17,7 +17,7 @@ from tests.listening import events, listened, listener, state, turns
 from triggers import blobs, configure
 from triggers.errors import BadDelivery
 from triggers.listeners import imap, mail
-from triggers.models import Blob, DeadLetter, Event, Run, Source, Watch
+from triggers.models import Blob, DeadLetter, Event, Position, Run, Source, Watch
 from triggers.sources import mail as reading
 from triggers.sources.mail import read_mail
 
@@ -269,6 +269,24 @@ def test_a_mailbox_that_was_numbered_anew_is_read_again_without_doubles(far):
     assert not Event.objects.filter(subject="long ago", duplicates__gt=0).exists()
 
 
+def test_a_mailbox_that_was_numbered_anew_tells_nothing_from_before(far):
+    """Not even what came an hour before the listening began, on the same day."""
+    now = datetime.now(UTC)
+    far.add("INBOX", written("days before", 1), at=now - timedelta(days=2))
+    far.add("INBOX", written("an hour before", 2), at=now - timedelta(hours=1))
+    source = mailbox(far)
+    turns(listener(source, **QUICK))
+    for round in (1, 2):
+        far.add("INBOX", written(f"after {round}", 2 + round), at=now + timedelta(seconds=5))
+        far.renumber("INBOX")
+        turns(listener(source, **QUICK))
+    assert subjects() == ["after 1", "after 2"]
+    assert Event.objects.get(subject="after 1").duplicates == 1
+    Position.objects.update(value={"uidvalidity": 1, "uid": 2})  # as it was kept before
+    turns(listener(source, **QUICK))
+    assert subjects() == ["after 1", "after 2"]
+
+
 def test_two_accounts_tell_their_own_mails(far):
     """SR-05"""
     far.add("INBOX", written("both", 1))
@@ -283,6 +301,7 @@ def test_two_accounts_tell_their_own_mails(far):
         ("Auto-Submitted: auto-replied\r\n", "auto-replied"),
         ("Return-Path: <>\r\n", "bounce"),
         ("Precedence: bulk\r\n", "bulk"),
+        ("X-Auto-Response-Suppress: DR, AutoReply\r\n", "no-reply"),
     ],
 )
 def test_automatic_mail_starts_nothing_unless_asked_for(far, more, why):
@@ -298,6 +317,27 @@ def test_automatic_mail_starts_nothing_unless_asked_for(far, more, why):
     turns(listener(mailbox(far, "taken", start="all", automatic="take"), **QUICK))
     assert {event.status for event in events("taken")} == {"routed"}
     assert Run.objects.count() == 3
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "List-Id: <dev.example.org>\r\n",
+        "Precedence: list\r\n",
+        "List-Unsubscribe: <mailto:x@y>\r\n",
+    ],
+)
+def test_mail_of_a_list_says_so_and_starts_nothing_when_that_is_chosen(far, more):
+    """SR-07: people read lists, and an answer of a program reaches them all."""
+    builders.trigger(source="post")
+    builders.trigger(source="quiet")
+    far.add("INBOX", written("to the list", more=more))
+    turns(listener(mailbox(far, start="all"), **QUICK))
+    turns(listener(mailbox(far, "quiet", start="all", automatic="take", lists="suppress"), **QUICK))
+    assert [(e.status, e.data["automatic"]) for e in events("post") + events("quiet")] == [
+        ("routed", "list"),
+        ("suppressed", "list"),
+    ]
 
 
 def test_what_the_desk_wrote_itself_starts_nothing(far):
@@ -376,6 +416,26 @@ def test_a_server_without_idle_is_asked_every_minute(far):
     one.next_look = 0
     turns(one)
     assert (subjects(), far.said("IDLE")) == (["later"], 0)
+
+
+def test_a_mail_that_comes_while_others_are_read_is_read_at_once(far, monkeypatch):
+    """The server tells of it beside the answer to something else, and in IDLE not again."""
+    far.add("INBOX", written("first", 1))
+    one = listener(mailbox(far, start="all"), **QUICK)
+    usual = mail.MailListener.take
+
+    def slowly(self, *args):
+        usual(self, *args)
+        if len(far.folders["INBOX"].mails) < 2:
+            far.add("INBOX", written("meanwhile", 2))
+            self.mailbox.uids("ALL", charset=None)
+
+    monkeypatch.setattr(mail.MailListener, "take", slowly)
+    turns(one, 2)
+    assert subjects() == ["first", "meanwhile"]
+    looked = far.said("EXAMINE")
+    turns(one, 5)
+    assert far.said("EXAMINE") == looked
 
 
 def test_idle_is_said_anew_before_any_server_hangs_up(far):

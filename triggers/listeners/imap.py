@@ -114,6 +114,11 @@ def opened(mailbox: Mailbox, folder: str) -> tuple[int, int]:
     return validity or 0, following
 
 
+def told_of_more(mailbox: Mailbox) -> bool:
+    """Whether the server told of other mails since the folder was opened: beside any answer, and in IDLE not again."""
+    return len(set(mailbox.client.untagged_responses.get("EXISTS", []))) > 1
+
+
 def fetch(mailbox: Mailbox, number: int) -> tuple[bytes, datetime | None, int] | None:
     """A mail, when the server received it, and its size; of one over LARGEST only the header.
 

@@ -5,7 +5,7 @@ letter, and the next is read. Mails stay unread at the server; nothing there is 
 
 import imaplib
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -16,13 +16,14 @@ from triggers import blobs
 from triggers.envelope import Arrival
 from triggers.errors import BadDelivery
 from triggers.ingest import ingest
-from triggers.listeners.imap import LARGEST, Mailbox, Withheld, capabilities, fetch, opened, sign_in
+from triggers.listeners.imap import LARGEST, Mailbox, Withheld, capabilities, fetch, opened, sign_in, told_of_more
 from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Source, Watch
 from triggers.sources import entries
 from triggers.sources.mail import UNREADABLE, Mail, parse_mailbox, read_mail
 from triggers.unreadable import bury
 
+A_DAY = timedelta(days=1)
 LOOK = 60.0  # seconds between two looks at every folder
 SLICE = 2.0  # seconds of listening in one turn
 AGAIN = 240.0  # seconds after which IDLE is said anew: it finds a dead connection, and no server hangs up (RFC 2177)
@@ -94,6 +95,9 @@ class MailListener(Listener):
         if not self.is_idling:
             mailbox.idle.start()  # type: ignore[no-untyped-call]
             self.is_idling = True
+            if told_of_more(mailbox):
+                self.next_look = 0.0
+                return
         began = time.monotonic()
         heard = mailbox.idle.poll(timeout=self.slice)
         if any(line.upper().startswith(b"* BYE") for line in heard):
@@ -111,7 +115,8 @@ class MailListener(Listener):
     # Reading
 
     def read_folder(self, mailbox: Mailbox, folder: str) -> None:
-        """Every mail after the place that was read, in order, each in its own commit."""
+        """Every mail after the place that was read, in order, each in its own commit; when it was numbered anew, those
+        that came since the listening began."""
         since = self.place_of(mailbox, folder)
         numbers = sorted(number for number in self.found(mailbox, since) if number > since["uid"])
         for at, number in enumerate(numbers):
@@ -119,36 +124,44 @@ class MailListener(Listener):
                 return
             self.counted = {"waiting": len(numbers) - at}
             self.note(Watch.WATCHING, self.manner())
-            self.take(mailbox, folder, number, since["uidvalidity"])
+            self.take(mailbox, folder, number, since)
             self.move(folder, **{**since, "uid": number})
         self.counted = {"waiting": 0}
         if "since" in since:
             newest = max(numbers, default=since["uid"])
-            self.move(folder, uidvalidity=since["uidvalidity"], uid=newest)
+            self.move(folder, uidvalidity=since["uidvalidity"], uid=newest, began=since.get("began"))
 
     def place_of(self, mailbox: Mailbox, folder: str) -> dict[str, Any]:
-        """Where this folder was read to. When the server numbers it anew, all that is young enough is looked at again:
-        what was told stays told once, by its Message-ID."""
+        """Where this folder was read to. When the server numbers it anew, all that is young enough is looked at again,
+        nothing from before the listening began: what was told stays told once, by its Message-ID."""
         validity, following = opened(mailbox, folder)
         known = self.known(folder)
         if known.get("uidvalidity") == validity:
             return known
-        place: dict[str, Any] = {"uidvalidity": validity, "uid": 0}
+        now = clock.now()
+        place: dict[str, Any] = {"uidvalidity": validity, "uid": 0, "began": known.get("began")}
         if known:
-            place["since"] = (clock.now() - timedelta(seconds=self.source.dedupe_window)).strftime("%d-%b-%Y")
+            young = now - timedelta(seconds=self.source.dedupe_window)
+            place["since"] = max(young, self.began(known)).isoformat()
         elif self.config.start == "new":
-            place["uid"] = following - 1
+            place |= {"uid": following - 1, "began": now.isoformat()}
         self.begin(folder, **place)
         return place
 
+    def began(self, known: dict[str, Any]) -> datetime:
+        """Since when mails of a folder are told; of a place that says nothing of it since the source was made."""
+        if known.get("began"):
+            return datetime.fromisoformat(known["began"])
+        return self.source.created_at if self.config.start == "new" else datetime.min.replace(tzinfo=UTC)
+
     def found(self, mailbox: Mailbox, since: dict[str, Any]) -> list[int]:
         after = f"UID {since['uid'] + 1}:*"
-        if "since" in since:
-            after = f"{after} SINCE {since['since']}"
+        if young := young_of(since):
+            after = f"{after} SINCE {young - A_DAY:%d-%b-%Y}"  # of whatever zone: `take` looks at the very moment
         return [int(number) for number in mailbox.uids(after, charset=None)]
 
-    def take(self, mailbox: Mailbox, folder: str, number: int, validity: int) -> None:
-        place = f"{self.config.account}/{folder}/{validity}/{number}"
+    def take(self, mailbox: Mailbox, folder: str, number: int, since: dict[str, Any]) -> None:
+        place = f"{self.config.account}/{folder}/{since['uidvalidity']}/{number}"
         try:
             fetched = fetch(mailbox, number)
         except Withheld as withheld:
@@ -160,6 +173,8 @@ class MailListener(Listener):
         if fetched is None:
             return  # it was deleted meanwhile, or never comes
         raw, received, size = fetched
+        if received and (young := young_of(since)) and received < young:
+            return
         try:
             mail = read_mail(raw, received)
             arrival = self.arrival(mail, raw, received, folder=folder, uid=number, size=size)
@@ -183,7 +198,7 @@ class MailListener(Listener):
         )
         arrival.data_json = (arrival.raw or b"").decode()
         arrival.raw = raw if len(raw) <= KEPT_RAW else raw.partition(b"\r\n\r\n")[0][:KEPT_RAW]
-        arrival.automatic = mail.automatic if self.config.automatic == "suppress" else ""
+        arrival.automatic = mail.automatic if self.config.suppresses(mail.automatic) else ""
         arrival.is_own = bool(self.source.actor) and mail.sender == self.source.actor.lower()
         return arrival
 
@@ -201,6 +216,16 @@ class MailListener(Listener):
                 facts["blob"] = blobs.keep_bytes(one.content, until)
             told.append(facts)
         return told
+
+
+def young_of(since: dict[str, Any]) -> datetime | None:
+    """From when on mails of a folder that was numbered anew are looked at; None in one that was not."""
+    if "since" not in since:
+        return None
+    try:
+        return datetime.fromisoformat(since["since"])
+    except ValueError:  # it was written before moments were: a day, as 01-May-2026
+        return datetime.strptime(since["since"], "%d-%b-%Y").replace(tzinfo=UTC)
 
 
 def try_out(source: Source) -> str:

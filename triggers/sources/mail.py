@@ -38,6 +38,7 @@ MOST_PARTS = 500  # of one mail
 MOST_HEADERS = 20_000  # of all its parts
 PIECE = 64 * 1024  # bytes that are taken apart between two looks at the clock
 PATIENCE = 20.0  # seconds of a processor for one mail
+LIST = "list"  # why no program may answer what a person wrote to many
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, MessageError)
 
 
@@ -63,6 +64,12 @@ class MailSource(FarSide):
         "no two programs answer each other for ever.",
     )
 
+    lists: Literal["take", "suppress"] = Field(
+        "take",
+        title="Mail of lists",
+        description="People write it, to many: an answer reaches them all. suppress keeps it and starts nothing.",
+    )
+
     @field_validator("folders")
     @classmethod
     def folders_have_names(cls, value: list[str]) -> list[str]:
@@ -77,6 +84,10 @@ class MailSource(FarSide):
     @property
     def account(self) -> str:
         return f"{self.username}@{self.host}"
+
+    def suppresses(self, automatic: str) -> bool:
+        """Whether mail that no program may answer for this reason starts nothing."""
+        return bool(automatic) and (self.lists if automatic == LIST else self.automatic) == "suppress"
 
 
 def parse_mailbox(config: Mapping[str, Any]) -> MailSource:
@@ -182,7 +193,12 @@ def automatic(message: Message) -> str:
     if message.get_content_type() == "multipart/report":
         return "report"
     precedence = header(message, "Precedence").lower()
-    return precedence if precedence in ("auto_reply", "bulk", "junk") else ""
+    if precedence in ("auto_reply", "bulk", "junk"):
+        return precedence
+    if precedence == LIST or any(name in message for name in ("List-Id", "List-Post", "List-Unsubscribe")):
+        return LIST
+    unwanted = header(message, "X-Auto-Response-Suppress").lower()
+    return "no-reply" if any(word in unwanted for word in ("all", "oof", "autoreply")) else ""
 
 
 def date_of(message: Message) -> datetime | None:
