@@ -21,8 +21,9 @@ from approvals.errors import NotValid, Refused
 
 Place = list[str | int]
 NAMES = re.compile(
-    r"authorization|cookie|token|secret|passw|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|signature"
-    r"|credential|session|^x-auth|^(?:key|auth|sig|pin)$",
+    r"authorization|authentication|cookie|token|secret|passw|passphrase|passcode|pwd|jwt|bearer|csrf|xsrf|api[-_]?key"
+    r"|access[-_]?key|private[-_]?key|connection[-_]?string|signature"
+    r"|credential|session|^x-auth|^(?:key|auth|sig|pin|pass|otp|creds?|dsn)$",
     re.IGNORECASE,
 )
 MARK = "hidden:"

@@ -33,6 +33,18 @@ def test_what_is_shown_holds_no_secret_and_everything_else() -> None:
     assert len(kept) == 5
 
 
+@pytest.mark.parametrize(
+    "name", ["pwd", "pass", "passcode", "jwt", "bearer", "otp", "creds", "csrfToken", "dsn", "connection_string"]
+)
+def test_a_credential_is_known_by_any_of_its_names(name: str) -> None:
+    assert "SECRET" not in repr(hide({"json": {name: "SECRET"}})[0])
+
+
+@pytest.mark.parametrize("name", ["note", "passage", "compass", "option", "passenger"])
+def test_a_word_that_only_looks_like_one_is_shown(name: str) -> None:
+    assert hide({"json": {name: "plain"}}) == ({"json": {name: "plain"}}, [])
+
+
 def test_what_is_sent_is_what_was_asked_for() -> None:
     shown, kept = hide(copy.deepcopy(WISH))
     assert reveal(shown, kept) == WISH
