@@ -86,6 +86,9 @@ def listed(request: HttpRequest, now: datetime) -> dict[str, Any]:
     rows = list(waiting.order_by(*SORTS[asked.sort])[:MOST_WAITING])
     facts["waiting_count"] = len(rows) if len(rows) < MOST_WAITING else waiting.count()
     several = [(kind, VERBS.get(kind, words("request"))) for kind in kinds_for(reader, rows, now)]
+    if not rows:
+        last = Decision.objects.exclude(verdict="edit").order_by("-pk").first()
+        facts["last_said_at"] = last.at if last else None
     shown = mine(reader, rows, now) if asked.tab == "mine" else rows
     decided = asked_a_person().filter(decided_at__gte=now - DECIDED_SHOWN).exclude(status__in=["awaiting", "unknown"])
     return facts | {"waiting": shown, "several": several, "decided": with_people(decided.order_by("-decided_at")[:10])}

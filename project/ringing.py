@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 from project import sample_entries, samples
 from project.lib.language import phrase
 from project.lib.problem import Problem
-from project.people.doors import needs, who
+from project.people.doors import needs, safe_next, who
 from project.samples import NotSent, Sent
 from project.trial_samples import provider_of
 from triggers.models import Audit, Source
@@ -28,11 +28,11 @@ def send_test(request: HttpRequest) -> HttpResponse:
         sent = samples.send(FIRST, by=who(request).pk)
     except NotSent as problem:
         messages.error(request, phrase("The test delivery did not arrive: {problem}", problem=problem))
-        return redirect("home")
+        return redirect(safe_next(request, "/"))
     rung = Source.objects.get(slug=samples.SAMPLES[FIRST].source)
     Audit.write("send test", rung, by=who(request), event=sent.seq)
     messages.success(request, accepted(sent))
-    return redirect("home")
+    return redirect(safe_next(request, "/"))
 
 
 @require_POST

@@ -125,3 +125,14 @@ def test_the_card_says_how_requests_like_it_ended(ann, ben, owner, ben_reads):
 def test_the_first_of_its_kind_is_called_so(ann, ben_reads):
     asked = builders.action(by=ann, run=builders.run())
     assert "This is the first of its kind here in 90 days." in text_of(ben_reads, f"/actions/{asked.pk}")
+
+
+def test_an_empty_inbox_says_when_the_last_decision_was_and_offers_a_test(ann, owner, sign_in):
+    reads = sign_in(owner)
+    assert "Last decision" not in text_of(reads, "/approvals")
+    decided(ann, owner, "approve")
+    page = reads.get("/approvals").content.decode()
+    assert "Last decision" in page
+    assert 'action="/test-delivery"' in page
+    assert "Send me a test request" in page
+    assert "Send me a test request" not in sign_in(person("vic", "viewer")).get("/approvals").content.decode()

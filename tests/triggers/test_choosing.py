@@ -75,3 +75,10 @@ def letter(event: Event) -> dict[str, object]:
     at = event.received_at
     told = {"kind": "run", "run": run, "event": event, "fingerprint": "abc", "error_type": "Boom", "message": "no"}
     return {**told, "handler": run.handler, "first_at": at, "last_at": at}
+
+
+def test_a_cause_has_a_line_of_its_last_day(operator):
+    DeadLetter.objects.create(**letter(builders.event()))
+    page = operator.get("/dead-letters").content.decode()
+    assert 'class="spark"' in page
+    assert "By the hour, of the last 24" in page

@@ -5,17 +5,19 @@ from functools import partial
 from typing import Any
 
 from django.db.models import Count, Max, Min, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Substr
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
-from project.lib import clock
+from project.lib import clock, svg
 from project.lib.language import phrase
 from project.people.roles import can
 from triggers import schemas
 from triggers.models import DeadLetter, Run
 from triggers.models.dead_letter import DeadLetterQuerySet
+from triggers.views.beats import minute
 from triggers.views.lists import COUNTED, SIZE, Filters, as_table, capped, list_page, listing
 
 FILTERS = ("id", "kind", "fingerprint", "status", "since", "until")
@@ -93,10 +95,26 @@ def told(causes: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
         hour=counted_since(same, now - RECENT),
         day=counted_since(same, now - LATELY),
     ).in_bulk([cause["newest"] for cause in causes])
+    lines = hourly([cause["fingerprint"] for cause in causes], now)
     return [
-        cause | {"letter": (row := letters[cause["newest"]]), "still": still(cause["last"], row, now)}
+        cause
+        | {"letter": (row := letters[cause["newest"]]), "still": still(cause["last"], row, now)}
+        | {"line": lines.get(cause["fingerprint"], "")}
         for cause in causes
     ]
+
+
+def hourly(fingerprints: list[str], now: datetime) -> dict[str, SafeString]:
+    """A small line for each cause: how many of its letters were seen last in each hour of the last 24."""
+    begun = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    hours = [f"{begun - timedelta(hours=back):%Y-%m-%d %H}" for back in range(23, -1, -1)]
+    rows = DeadLetter.objects.filter(fingerprint__in=fingerprints, last_at__gte=now - LATELY).order_by()
+    counted = rows.annotate(hour=Substr(minute("last_at"), 1, 13)).values_list("fingerprint", "hour")
+    found: dict[str, dict[str, int]] = {}
+    for fingerprint, hour, count in counted.annotate(n=Count("pk")):
+        found.setdefault(fingerprint, {})[hour] = count
+    words = phrase("By the hour, of the last 24")
+    return {mark: svg.spark([counts.get(hour, 0) for hour in hours], words) for mark, counts in found.items()}
 
 
 def counted_since(letters: DeadLetterQuerySet, since: datetime) -> Any:
