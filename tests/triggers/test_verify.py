@@ -182,6 +182,32 @@ def test_a_signed_time_cannot_hide_in_the_nonce() -> None:
     assert refused.value.reason == "stale"
 
 
+PRESS = {"open_message_id": "om_1", "open_id": "ou_1", "token": "c-1", "action": {"tag": "button", "value": {}}}
+
+
+@pytest.mark.parametrize(
+    ("body", "fits"),
+    [
+        (PRESS, True),
+        (signers.feishu_message(), False),
+        (PRESS | {"header": {"event_type": "im.message.receive_v1"}}, False),
+        ({"type": "event_callback", "uuid": "1", "token": "right", "event": {"type": "message"}}, False),
+    ],
+)
+@pytest.mark.parametrize("secret", [b"right:the key", b"right"])
+def test_a_token_proves_the_press_of_a_card_and_no_event(body: dict[str, Any], fits: bool, secret: bytes) -> None:
+    """Whoever has read one event knows it; the encrypt key stands in none."""
+    raw = json.dumps(body).encode()
+    mark = hashlib.sha1(b"1" + b"n" + b"right" + raw).hexdigest()
+    headers = {"x-lark-request-timestamp": "1", "x-lark-request-nonce": "n", "x-lark-signature": mark}
+    if fits:
+        assert verify(catalogue()["feishu"], raw, headers, [secret], now=1).secret == 0
+        return
+    with pytest.raises(Forged) as refused:
+        verify(catalogue()["feishu"], raw, headers, [secret], now=1)
+    assert refused.value.reason == "bad_signature"
+
+
 # These have no published vector; tests/signers.py writes them from their documentation.
 UNPUBLISHED = {"generic", "none", "cloudevents", "sentry", "grafana", "square", "azure_eventgrid", "dingtalk", "feishu"}
 
