@@ -1,6 +1,7 @@
 from django.apps import AppConfig
 from django.utils.module_loading import import_string
 
+from project.people.revoking import at_revocation
 from triggers import registry
 
 
@@ -11,6 +12,7 @@ class ApprovalsConfig(AppConfig):
     def ready(self) -> None:
         registry.at_run_end.append(import_string("approvals.decide.withdraw"))
         registry.at_run_end.append(import_string("approvals.undoing.begin"))
+        at_revocation.append(import_string("approvals.outside.withdraw_all"))
         registry.undone_steps.append(import_string("approvals.undoing.undone_steps"))
         registry.needed_runs.append(import_string("approvals.effects_of.needed_runs"))
         registry.act_names.append(import_string("approvals.effects_of.act_names"))

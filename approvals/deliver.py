@@ -19,7 +19,7 @@ from approvals.models.action import ActionQuerySet, Status
 from approvals.outcomes import LOOKS, Outcome, answered, broken, describe, far_of, presume_lost, record, spread
 from approvals.rules import Ruling
 from approvals.settle import bury, lock, log, settle, show
-from approvals.starts import EXECUTE_WITHIN, Obstacle, ask_again, needs_a_look, obstacle, opens_at, thaws_at
+from approvals.starts import EXECUTE_WITHIN, REVOKED, Obstacle, ask_again, needs_a_look, obstacle, opens_at, thaws_at
 from project.lib import clock, gate, logs, spans
 from project.lib.apart import each
 from project.lib.crypto import Unreadable
@@ -147,6 +147,8 @@ def stand_aside(action: Action, now: datetime, why: Obstacle, ruling: Ruling, fo
         later = now + timedelta(seconds=LOOKS[-1]) if why is Obstacle.PAUSED else None
         Action.objects.filter(pk=action.pk).update(not_before=later, not_sent_said=False)
         show(action)
+    elif why is Obstacle.REVOKED:
+        settle(action, "cancel", now, reason_code=REVOKED)
     elif why in (Obstacle.CHANGED, Obstacle.STRICTER, Obstacle.MOVED):
         ask_again(action, now, why, ruling, found)
 

@@ -31,12 +31,13 @@ from approvals.errors import (
 from approvals.models import Action, CallBack, Proposal
 from approvals.models.action import ActionQuerySet, Status
 from approvals.rules import Ruling
-from approvals.settle import lock
+from approvals.settle import lock, settle
+from approvals.starts import REVOKED
 from approvals.tiers import Tier
 from approvals.wish import Wish
 from project.lib import clock, crypto, gate
 from project.people.auth import NotSignedIn
-from project.people.models import ApiToken
+from project.people.models import ApiToken, User
 from triggers.errors import Permanent
 
 MOST_WAITING = 20  # actions of one token that wait for people
@@ -192,3 +193,11 @@ def withdraw(action: Action, token: ApiToken, reason: str = "") -> Action:
         held = lock(action.pk)
         decide.call_off(held, clock.now(), by=token.user, reason=reason)
     return held
+
+
+def withdraw_all(token: ApiToken, by: User | None) -> None:
+    """Inside the transaction that revokes it: what it asked for and has not begun begins no more."""
+    for number in mine(token).filter(status__in=propose.OPEN).order_by("pk").values_list("pk", flat=True):
+        held = lock(number)
+        if held.status in propose.OPEN:
+            settle(held, "cancel", clock.now(), by=by, ended_by=by, reason_code=REVOKED)

@@ -18,11 +18,14 @@ EXECUTE_WITHIN = timedelta(hours=1)  # of the last yes, or of the opening of its
 LOOK_AGAIN = timedelta(days=1)  # at a change window that does not open within two weeks
 ASK_AGAIN_FOR = timedelta(days=1)  # people's time after the desk itself had to ask again
 
+REVOKED = "token_revoked"  # the reason of what ends since its token opens nothing any more
+
 
 class Obstacle(StrEnum):
     """Why an action may not start now; the value is what people read."""
 
     OVER = "the time in which it may be carried out is over"
+    REVOKED = "the token that asked for it is out of use"
     PAUSED = "it is paused by a switch"
     BUSY = "its far side asked for a pause"
     CHANGED = "it is no longer what was approved"
@@ -44,6 +47,8 @@ def obstacle(action: Action, now: datetime, ruling: Ruling, found: Met | None) -
     """What is in the way, or None. `found` is what its target is now; None: nobody could look."""
     if action.execute_by is None or action.execute_by <= now:
         return Obstacle.OVER
+    if action.token is not None and not action.token.is_live:
+        return Obstacle.REVOKED
     if held_back(action):
         return Obstacle.PAUSED
     if not is_what_was_shown(action):

@@ -119,7 +119,7 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     user = who(request)
     row = get_object_or_404(visible_to(user), pk=pk)
     with transaction.atomic():
-        if row.revoke():
+        if row.revoke(by=user):
             Audit.write("revoke", row, by=user, name=row.name)
     messages.success(request, phrase("{name} is revoked: it opens nothing any more.", name=row.name))
     return redirect("tokens")

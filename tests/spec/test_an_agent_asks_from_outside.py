@@ -9,15 +9,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from approvals import outside
-from approvals.errors import StepUpRequired
+from approvals.clearing import settle_unknown
+from approvals.errors import CannotSendAgain, OutcomeUnknown, StepUpRequired
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection, Proposal
-from project.people.models import User
+from approvals.tiers import Tier
+from project.lib import clock
+from project.people import roles
+from project.people.models import ApiToken, User
 from tests import builders
 from tests.agents import ORDER, agent, ask
 from tests.conftest import person
 from tests.contract.world import API
-from tests.nodding import Shop, carry_out, now_of, say, serving, the_action
+from tests.nodding import Shop, carry_out, changed_kind, now_of, say, serving, settle, the_action
 from tests.ruled import rule
 from triggers import retention
 from triggers.models import Audit
@@ -174,6 +178,64 @@ def test_only_a_token_with_the_scope_asks(owner: User, eve: User, sign_in: Any, 
 def test_a_token_that_was_revoked_asks_for_nothing(robot: Client) -> None:
     robot.token.revoke()  # type: ignore[attr-defined]
     assert refusal(ask(robot)) == (401, "not_signed_in")
+
+
+class TestWhatARevokedTokenAskedFor:
+    """Whoever revokes it stops the program: nothing of it begins any more, whatever people had said."""
+
+    def test_waits_no_longer(self, robot: Client, shop: Shop, owner: User, sign_in: Any) -> None:
+        action = Action.objects.get(pk=ask(robot).json()["id"])
+        sign_in(owner).post(f"/settings/tokens/{robot.token.pk}/revoke")  # type: ignore[attr-defined]
+        ended = now_of(action)
+        assert (ended.status, ended.reason_code, ended.ended_by) == ("cancelled", "token_revoked", owner)
+        assert Audit.objects.filter(verb="cancel", ref=str(action.pk), by=owner).exists()
+        page = " ".join(sign_in(owner).get(f"/actions/{action.pk}").content.decode().split())
+        assert "withdrawn by owner when its token was revoked" in page
+
+    @pytest.mark.parametrize("tier", ["low", "medium"])
+    @pytest.mark.parametrize("way", ["by the page", "its person left", "in the row alone"])
+    def test_does_not_start(self, way: str, tier: str, shop: Shop, ben: User, eve: User) -> None:
+        roles.grant(eve, roles.OPERATOR)
+        robot = agent(eve)
+        changed_kind(tier=Tier(tier))
+        action = Action.objects.get(pk=ask(robot).json()["id"])
+        if tier == "medium":
+            say(action, ben)
+        if way == "by the page":
+            robot.token.revoke(by=eve)  # type: ignore[attr-defined]
+        elif way == "its person left":
+            User.objects.filter(pk=eve.pk).update(is_active=False)
+        else:
+            ApiToken.objects.update(revoked_at=clock.now())
+        settle()
+        assert (now_of(action).status, now_of(action).reason_code, shop.sent) == ("cancelled", "token_revoked", [])
+
+    def test_is_not_sent_again_in_doubt(self, robot: Client, shop: Shop, ann: User, ben: User, later: Any) -> None:
+        shop.faults, shop.before_fault = [OutcomeUnknown("timeout")], False
+        action = Action.objects.get(pk=ask(robot).json()["id"])
+        say(action, ben)
+        settle()
+        robot.token.revoke()  # type: ignore[attr-defined]
+        later(minutes=10)
+        settle()
+        assert (now_of(action).status, len(shop.sent)) == ("unknown", 1)
+        with pytest.raises(CannotSendAgain):
+            settle_unknown(action, by=ann, status="not_sent")
+
+    def test_is_nothing_of_another_token(self, robot: Client, shop: Shop, ben: User) -> None:
+        other = Action.objects.get(pk=ask(agent("other")).json()["id"])
+        robot.token.revoke()  # type: ignore[attr-defined]
+        say(other, ben)
+        settle()
+        assert now_of(other).status == "delivered"
+
+    def test_stays_when_it_had_ended(self, robot: Client, shop: Shop, ben: User) -> None:
+        action = Action.objects.get(pk=ask(robot).json()["id"])
+        say(action, ben)
+        settle()
+        assert robot.token.revoke()  # type: ignore[attr-defined]
+        assert not robot.token.revoke()  # type: ignore[attr-defined]
+        assert now_of(action).status == "delivered"
 
 
 # What an agent cannot do

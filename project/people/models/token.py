@@ -2,12 +2,13 @@
 
 import secrets
 
-from django.db import models
+from django.db import models, transaction
 from django.db.models import CheckConstraint, Q
 
 from project.lib import clock
 from project.people.models.hashing import hashed
 from project.people.models.user import User
+from project.people.revoking import at_revocation
 
 PREFIX = "nd_"
 SCOPES = ("read", "ingest", "propose", "operate", "decide", "configure")
@@ -65,6 +66,15 @@ class ApiToken(models.Model):
         """The id of the person behind it: whose it is; of a service's, who made it."""
         return self.user_id or self.made_by_id
 
-    def revoke(self) -> bool:
-        """Out of use at once and for good; False when somebody had done it."""
-        return bool(ApiToken.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=clock.now()))
+    @property
+    def is_live(self) -> bool:
+        """Does it open anything? Not once it is revoked, or its person has left."""
+        return self.revoked_at is None and (self.user is None or self.user.is_active)
+
+    def revoke(self, *, by: User | None = None) -> bool:
+        """Out of use at once and for good, with what it asked for and has not begun; False when it was so already."""
+        with transaction.atomic():
+            is_first = bool(ApiToken.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=clock.now()))
+            for follow in at_revocation if is_first else ():
+                follow(self, by)
+        return is_first
