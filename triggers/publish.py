@@ -11,7 +11,8 @@ from triggers.errors import BadDelivery, TooMany
 from triggers.ingest import Outcome, ingest
 from triggers.models import Source
 from triggers.sources.proof import most_of
-from triggers.sources.webhook import CREDENTIALS, refuse_type, stamp
+from triggers.sources.scheme import CREDENTIALS
+from triggers.sources.webhook import refuse_type, stamp
 
 
 def publish(
@@ -26,7 +27,7 @@ def publish(
     arrivals = read_events(body, headers)
     kept = {name: value for name, value in headers.items() if name not in CREDENTIALS}  # a token opens the API
     for arrival in arrivals:
-        stamp(arrival, source, kept, remote, set())
+        stamp(arrival, source, kept, remote, frozenset())
         arrival.requester_id = requester_id
     refuse_types(source, arrivals)
     if wait := BUCKETS.take(source.pk, source.rate_limit, time.monotonic()):

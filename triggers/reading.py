@@ -6,10 +6,9 @@ import json
 import math
 import re
 import zlib
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import parse_qs
 
 import orjson
@@ -27,8 +26,7 @@ GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A body as JSON. `text` None: the bytes themselves are clean JSON; empty: no data."""
 
     value: Any

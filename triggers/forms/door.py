@@ -10,6 +10,7 @@ from triggers.forms.fields import LinesField
 from triggers.forms.named import TYPED, SourceForm
 from triggers.models import Source
 from triggers.sources.custom import CustomScheme
+from triggers.sources.scheme import Scheme
 from triggers.sources.verify import catalogue
 
 FIRST = ("github", "generic", "standard_webhooks")  # of the list of providers; then the others by name
@@ -162,7 +163,7 @@ class DoorForm(SourceForm):
         limit = {"limit": clean["per_minute"], "period": 60} if clean["per_minute"] else None
         provider = clean.get("provider", "")
         fields = {"provider": provider, "types": clean["types"], "rate_limit": limit, "max_body": clean["max_body"]}
-        said = catalogue().get(provider or self.kind, {}).get("says", [])
+        said = catalogue().get(provider or self.kind, Scheme()).get("says", [])
         fields["config"] = {name: clean[name] for name in said if clean.get(name)}
         if provider == "custom":
             fields["config"] = {name: clean[ours] for name, ours in SCHEME.items() if clean[ours] not in ("", None)}

@@ -13,6 +13,7 @@ from triggers.forms.listened import MODELS, ListenedForm
 from triggers.forms.named import SourceForm
 from triggers.forms.schedule import ScheduleForm
 from triggers.models import Source
+from triggers.sources.scheme import Scheme
 from triggers.sources.verify import catalogue
 
 KINDS = {
@@ -65,7 +66,7 @@ class SecretForm(DeskForm):
 
     def __init__(self, data: Any, source: Source) -> None:
         """A secret is made up where ours counts; elsewhere the sender shows what to paste."""
-        theirs = catalogue().get(source.provider or source.kind, {}).get("secret", "")
+        theirs = catalogue().get(source.provider or source.kind, Scheme()).get("secret", "")
         made_up = "" if theirs else secrets.token_urlsafe(32)
         super().__init__(data, initial={"value": made_up, "keep": "day"})
         if theirs:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from project.lib.faults import first_fault
 from triggers.errors import NotValid
+from triggers.sources.scheme import Scheme
 
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, a token
 SIGNED = re.compile(r"body|h:(?P<header>.+)|sig\.(?P<pair>[a-z0-9]+)|secret")
@@ -138,11 +139,11 @@ def parse_custom(config: Mapping[str, Any]) -> CustomScheme:
         raise NotValid(f"{field}: {said}", field=field) from error
 
 
-def custom_scheme(config: Mapping[str, Any]) -> dict[str, Any]:
+def custom_scheme(config: Mapping[str, Any]) -> Scheme:
     """The scheme of a saved config; worked out once, since the door asks for each delivery."""
     return kept_scheme(tuple(sorted(config.items())))
 
 
 @lru_cache(maxsize=1000)
-def kept_scheme(items: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    return parse_custom(dict(items)).as_scheme()
+def kept_scheme(items: tuple[tuple[str, Any], ...]) -> Scheme:
+    return Scheme(parse_custom(dict(items)).as_scheme())

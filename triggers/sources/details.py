@@ -14,6 +14,7 @@ from triggers.models import Source
 from triggers.sources import asymmetric, certificates
 from triggers.sources.custom import custom_scheme
 from triggers.sources.forged import Forged
+from triggers.sources.scheme import Scheme
 from triggers.sources.signed_text import ADDRESS, key_bytes
 from triggers.sources.verify import catalogue
 
@@ -22,7 +23,7 @@ TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d+:[A-Za-z0-9_.-]+")
 LONGEST = {"url": 2000, "receiver": 200, "reply": 600, "certificate": 20_000}  # characters
 
 
-def scheme_of(source: Source) -> dict[str, Any]:
+def scheme_of(source: Source) -> Scheme:
     """What the catalogue says of this source's provider, with what the source says itself; raises KeyError for a
     provider it does not know."""
     provider = source.provider or source.kind
@@ -35,38 +36,16 @@ def scheme_of(source: Source) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1000)
-def completed(provider: str, address: str, config: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+def completed(provider: str, address: str, config: tuple[tuple[str, Any], ...]) -> Scheme:
     """Worked out once, since the door asks for each delivery."""
     scheme = catalogue()[provider]
     said = {name: value for name, value in config if name in scheme["says"]}
-    return scheme | ({"url": address} if "url" in scheme["says"] else {}) | said
-
-
-def covers_id(scheme: Mapping[str, Any]) -> bool:
-    """Whether a delivery cannot come again under another id: the id is in what is signed."""
-    if "also" in scheme and not all(covers_id(scheme | other | {"also": ()}) for other in scheme["also"]):
-        return False
-    return covers_body(scheme) and all(header in scheme.get("signed", "").lower() for header in id_headers(scheme))
-
-
-def signs_id(scheme: Mapping[str, Any]) -> bool:
-    """Whether the id stands in a header that is signed: it cannot be taken away, and one body may have many."""
-    return bool(id_headers(scheme)) and covers_id(scheme)
-
-
-def id_headers(scheme: Mapping[str, Any]) -> list[str]:
-    """The headers in which an id may stand, as the template of what is signed names them."""
-    rules = scheme.get("delivery_id") or {}
-    rules = rules if isinstance(rules, list) else [rules]
-    return [f"{{h:{rule['header']}}}".lower() for rule in rules if "header" in rule]
+    return Scheme(scheme | ({"url": address} if "url" in scheme["says"] else {}) | said)
 
 
 def covers_body(scheme: Mapping[str, Any]) -> bool:
     """Whether what was sent is what was signed; a token proves who sends, not what."""
-    if scheme["scheme"] in ("feishu", "wechat", "sns"):
-        return True
-    signed = scheme.get("signed", "")
-    return scheme["scheme"] != "token" and ("{body}" in signed or "{form}" in signed)
+    return Scheme(scheme).covers_body
 
 
 def checked_details(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,7 +84,7 @@ CHECKS: dict[str, Callable[[str], None]] = {"url": is_address, "certificate": is
 
 def check_secret(provider: str, secret: str, *, field: str) -> None:
     """Whether the secret has the form this provider's secrets have. Raises NotValid, with what to paste."""
-    scheme = catalogue().get(provider, {})
+    scheme = catalogue().get(provider, Scheme())
     fits = SECRETS.get(scheme.get("scheme", ""))
     if fits is not None and not fits(scheme, secret):
         raise NotValid(f"This is not what {scheme['name'].partition(':')[0]} shows: {scheme['secret']}.", field=field)
@@ -129,7 +108,7 @@ def warning_of(source: Source) -> str:
 
 def refuse_short_memory(provider: str, seconds: int) -> None:
     """A repeat must be known for as long as this provider sends again. Raises NotValid."""
-    least = catalogue().get(provider, {}).get("retries_for", 0)
+    least = catalogue().get(provider, Scheme()).get("retries_for", 0)
     if seconds < least:
         name = catalogue()[provider]["name"].partition(":")[0]
         raise NotValid(

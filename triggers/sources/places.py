@@ -5,7 +5,7 @@ headers of a delivery for a second look keeps it too."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
@@ -65,10 +65,12 @@ def json_of(body: bytes) -> Any:
 def at(value: Any, path: str) -> Any:
     """`at(data, "event.type")`; None where the path ends early. A number is a place in a list."""
     for name in path.split("."):
-        if isinstance(value, list) and name.isascii() and name.isdigit():
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isascii() and name.isdigit():
             value = value[int(name)] if int(name) < len(value) else None
         else:
-            value = value.get(name) if isinstance(value, dict) else None
+            return None
     return value
 
 
@@ -84,41 +86,57 @@ def every(data: Any, path: str) -> list[str]:
 
 
 Rule = Mapping[str, Any] | list[Mapping[str, Any]]
+Place = Callable[[Headers, Any], str]  # of the headers and the data
 
 
-def told(rule: Rule | None, headers: Headers, data: Any) -> str:
-    """What the rule's place holds; of several rules, what the first one finds; else empty.
+def place_of(rule: Rule | None) -> Place:
+    """How to read what the rule's place holds; of several rules, what the first one finds; else empty.
 
     The places: `header`; `json`, a path; `hash`, one text for what stands at all its paths; `join`, what stands at all
     of them, none empty; `whole`, one text for the body; `first_key_except`, the name of the body's first member. Then
     `suffix`, a path, and `prefix`, a text, are added, and `named` stands for whatever was found."""
     if not rule:
-        return ""
+        return lambda headers, data: ""
     if isinstance(rule, list):
-        return next((found for one in rule if (found := told(one, headers, data))), "")
-    text = text_of(rule, headers, data)
-    if not text:
-        return ""
-    if "suffix" in rule and isinstance(more := at(data, rule["suffix"]), str) and more:
-        text = f"{text}.{more}"
-    return str(rule["named"]) if "named" in rule else rule.get("prefix", "") + text
+        places = [place_of(one) for one in rule]
+        return lambda headers, data: next((found for place in places if (found := place(headers, data))), "")
+    text, suffix, prefix, named = text_in(rule), rule.get("suffix"), rule.get("prefix", ""), rule.get("named")
+    if not suffix and not prefix and named is None:
+        return text
+
+    def told(headers: Headers, data: Any) -> str:
+        found = text(headers, data)
+        if not found:
+            return ""
+        if suffix and isinstance(more := at(data, suffix), str) and more:
+            found = f"{found}.{more}"
+        return prefix + found if named is None else str(named)
+
+    return told
 
 
-def text_of(rule: Mapping[str, Any], headers: Headers, data: Any) -> str:
+def text_in(rule: Mapping[str, Any]) -> Place:
     if "header" in rule:
-        return headers.get(rule["header"].lower(), "")
+        header = rule["header"].lower()
+        return lambda headers, data: headers.get(header, "")
     if "json" in rule:
-        if "named" in rule and isinstance(at(data, rule["json"]), dict):
-            return str(rule["named"])
-        return scalar_at(data, rule["json"])
+        path, takes_any = rule["json"], "named" in rule
+        return lambda headers, data: "{}" if takes_any and isinstance(at(data, path), dict) else scalar_at(data, path)
     if "join" in rule:
-        parts = [scalar_at(data, path) for path in rule["join"]]
-        return " ".join(parts) if all(parts) else ""
+        return lambda headers, data: joined([scalar_at(data, path) for path in rule["join"]])
     if "first_key_except" in rule:
-        names = data if isinstance(data, dict) else {}
-        return next((name for name in names if name not in rule["first_key_except"]), "")
-    found = data if "whole" in rule else [every(data, path) for path in rule["hash"]]
-    return digest_of(found) if "whole" in rule or any(found) else ""
+        return lambda headers, data: first_key(data, rule["first_key_except"])
+    if "whole" in rule:
+        return lambda headers, data: digest_of(data)
+    return lambda headers, data: digest_of(found) if any(found := [every(data, path) for path in rule["hash"]]) else ""
+
+
+def joined(parts: list[str]) -> str:
+    return " ".join(parts) if all(parts) else ""
+
+
+def first_key(data: Any, but: Container[str]) -> str:
+    return next((name for name in data if name not in but), "") if isinstance(data, dict) else ""
 
 
 def digest_of(value: Any) -> str:

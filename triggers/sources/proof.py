@@ -36,8 +36,8 @@ def prove(source: Source, body: bytes, headers: Mapping[str, str], *, now: float
     if scheme["scheme"] == "none":
         plain = expanded_body(source, body, headers)
         return Proven("", plain, plain, now=now)
-    secrets = [secret["value"] for secret in source.valid_secrets(now)]
-    keys = [secret.encode() for secret in secrets]
+    secrets = source.valid_secrets(now)
+    keys = [secret["value"].encode() for secret in secrets]
     expanded = body
     try:
         proof = verify(scheme, body, headers, keys, now=came)
@@ -49,7 +49,7 @@ def prove(source: Source, body: bytes, headers: Mapping[str, str], *, now: float
     else:
         expanded = expanded_body(source, body, headers)
     plain = expanded if proof.body is body else proof.body
-    return Proven(secrets[proof.secret], plain, expanded, proof.greets, now)
+    return Proven(secrets[proof.secret]["value"], plain, expanded, proof.greets, now)
 
 
 def asks_elsewhere(source: Source, body: bytes) -> bool:

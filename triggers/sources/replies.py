@@ -7,7 +7,7 @@ import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import orjson
@@ -29,8 +29,7 @@ class Reply:
     visit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(NamedTuple):
     """A delivery that proved itself: what an answer to it is made of."""
 
     headers: Headers

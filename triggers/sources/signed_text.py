@@ -5,7 +5,7 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -17,20 +17,18 @@ ADDRESS = re.compile(r"(?P<scheme>https?)://(?P<host>[^/:?#]+|\[[^\]]+\])(?P<por
 USUAL = {"https": ":443", "http": ":80"}
 
 
-def addresses(scheme: Mapping[str, Any], headers: Headers) -> Iterator[str]:
+def addresses(scheme: Mapping[str, Any], headers: Headers) -> Sequence[str]:
     """The ways in which the sender may have written our address; one empty text where it is not signed."""
     address = scheme.get("url", "")
     if not address:
-        yield ""
-        return
+        return ("",)
     query = headers.get(QUERY, "")
     found = ADDRESS.fullmatch(f"{address}?{query}" if query else address)
     if found is None:
-        yield address
-        return
+        return (address,)
     bare = f"{found['scheme']}://{found['host']}"
-    for port in dict.fromkeys((found["port"] or "", "", USUAL[found["scheme"]])):
-        yield f"{bare}{port}{found['rest']}"
+    ports = dict.fromkeys((found["port"] or "", "", USUAL[found["scheme"]]))
+    return [f"{bare}{port}{found['rest']}" for port in ports]
 
 
 def key_bytes(rule: Mapping[str, Any], secret: bytes) -> bytes | None:

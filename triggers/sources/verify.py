@@ -8,17 +8,17 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from triggers.sources.asymmetric import fits_ed25519, fits_p256
 from triggers.sources.callbacks import check_feishu, check_wechat_family
 from triggers.sources.forged import Forged
 from triggers.sources.places import Headers, asked, at, json_of
+from triggers.sources.scheme import Scheme
 from triggers.sources.signed_text import addresses, key_bytes, signed_bytes
 from triggers.sources.sns import check_sns
 
@@ -31,14 +31,13 @@ MOST_GIVEN = 16  # signatures of one delivery that are looked at: each costs a s
 
 
 @cache
-def catalogue() -> dict[str, dict[str, Any]]:
+def catalogue() -> dict[str, Scheme]:
     """Every provider the desk knows, by name."""
     providers: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "providers.json").read_text())
-    return providers
+    return {name: Scheme(said) for name, said in providers.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """Which secret fitted, by its place in the source's list, and the body as it was meant, without any encryption.
 
     What `greets` proves no more than a greeting: it may be answered and is never an event."""
@@ -83,12 +82,12 @@ def proof_of(scheme: Mapping[str, Any], body: bytes, headers: Headers, secrets: 
 
 def signed(scheme: Mapping[str, Any], body: bytes, headers: Headers, secrets: Sequence[bytes], now: float) -> Proof:
     given, extra = signatures(scheme, body, headers)
-    in_body = "json" in (scheme.get("timestamp") or ())
-    if not in_body:
+    timed = scheme.get("timestamp") or ()
+    if timed and "json" not in timed:
         check_time(scheme, body, headers, extra, now)
     for (place, secret), candidate in product(enumerate(secrets), given):
         if fits(scheme, body, headers, extra, secret, candidate):
-            if in_body:
+            if "json" in timed:
                 check_time(scheme, body, headers, extra, now)
             return Proof(place, body)
     raise Forged("bad_signature", "the signature does not fit the body and the secret")
@@ -106,9 +105,9 @@ def signatures(scheme: Mapping[str, Any], body: bytes, headers: Headers) -> tupl
         items = [value for name, _, value in pairs if name == where["pair"]]
     else:
         extra, items = {}, text.split(where["split"]) if "split" in where else [text]
-    prefix = where.get("prefix", "")
-    named = [item.strip()[len(prefix) :] for item in items if item.strip().startswith(prefix)][:MOST_GIVEN]
-    found = [value for item in named if (value := decoded(item, where.get("encoding", "hex"))) is not None]
+    prefix, encoding = where.get("prefix", ""), where.get("encoding", "hex")
+    named = [item[len(prefix) :] for item in map(str.strip, items) if item.startswith(prefix)][:MOST_GIVEN]
+    found = [value for item in named if (value := decoded(item, encoding)) is not None]
     if not found:
         raise Forged("bad_signature", f"{place_in_words(where)} holds no signature of the form expected")
     return found, extra
@@ -145,7 +144,7 @@ def token_in(text: str, where: Mapping[str, Any]) -> bytes:
 def decoded(text: str, encoding: str) -> bytes | None:
     try:
         if encoding == "hex":
-            return binascii.unhexlify(text.encode("ascii"))
+            return binascii.unhexlify(text)
         return base64.b64decode(text.encode("ascii"), validate=True)
     except (ValueError, UnicodeEncodeError):
         return None
@@ -205,7 +204,7 @@ def fits(
     kind = scheme["scheme"]
     if kind == "token":
         return hmac.compare_digest(given, secret)
-    key = key_bytes(scheme.get("key", {}), secret)
+    key = key_bytes(scheme["key"], secret) if "key" in scheme else secret
     if key is None:
         return False
     for address in addresses(scheme, headers):

@@ -16,24 +16,14 @@ from triggers.errors import BadDelivery
 from triggers.matching import CEL_ERRORS, program, type_matches
 from triggers.models import Source
 from triggers.reading import Reading, read_body
-from triggers.sources.details import covers_body, covers_id, scheme_of, signs_id
+from triggers.sources.details import scheme_of
 from triggers.sources.forged import Forged
-from triggers.sources.places import QUERY, at, first_of, told
+from triggers.sources.places import at, first_of
 from triggers.sources.replies import Handshake, Heard, Reply, acknowledgement, handshake
+from triggers.sources.scheme import CREDENTIALS, Scheme
 from triggers.sources.xml_body import read_xml
 from triggers.viewing import event_view
 
-CREDENTIALS = frozenset(
-    {
-        "authorization",
-        "cookie",
-        "proxy-authorization",
-        "x-gitlab-token",
-        "x-api-key",
-        "x-telegram-bot-api-secret-token",
-        QUERY,
-    }
-)
 OWN_TYPES = ("generic", "custom")  # providers whose senders name their own types
 LONGEST_TYPE = 255  # characters
 LONGEST_HEADER = 2000  # characters of one header that are kept
@@ -64,21 +54,20 @@ def arrivals_of(
         arrivals = read_events(body, headers)
     else:
         arrivals = deliveries(source, scheme, headers, proven or Proven(body=body, raw=body))
-    secret = credentials_in(headers, scheme)
     for arrival in arrivals:
-        stamp(arrival, source, headers, remote, secret)
+        stamp(arrival, source, headers, remote, scheme.credentials)
         refuse_type(source, arrival.type)
     return arrivals
 
 
-def deliveries(source: Source, scheme: Mapping[str, Any], headers: dict[str, str], proven: Proven) -> list[Arrival]:
+def deliveries(source: Source, scheme: Scheme, headers: dict[str, str], proven: Proven) -> list[Arrival]:
     """One webhook delivery as arrivals: one, or of a provider that sends in batches one for each item of its list."""
     reading = read_plain(scheme, proven.body, headers)
-    heard = Heard(headers, reading.value, proven.body, proven.secret)
-    if "handshakes" in scheme or proven.greets:
+    if scheme.answers or proven.greets:
+        heard = Heard(headers, reading.value, proven.body, proven.secret)
         greet(scheme, heard, proven.now, greets=proven.greets)
-    if proven.secret and ("replies" in scheme or "reply" in scheme):  # a made-up delivery hears no answer
-        proven.reply = acknowledgement(scheme, heard, proven.now)
+        if proven.secret:  # a made-up delivery hears no answer
+            proven.reply = acknowledgement(scheme, heard, proven.now)
     if "batch" not in scheme or not isinstance(reading.value, list):
         return [delivery(source, scheme, headers, reading, proven)]
     if len(reading.value) > MOST:
@@ -106,24 +95,22 @@ def greet(scheme: Mapping[str, Any], heard: Heard, now: float, *, greets: bool) 
         raise Forged("no_signature", "it carries no signature, as only a greeting may")
 
 
-def delivery(
-    source: Source, scheme: Mapping[str, Any], headers: dict[str, str], reading: Reading, proven: Proven
-) -> Arrival:
+def delivery(source: Source, scheme: Scheme, headers: dict[str, str], reading: Reading, proven: Proven) -> Arrival:
     data = reading.value
-    number = told(scheme.get("delivery_id"), headers, data)
+    number = scheme.number(headers, data)
     if not is_storable(number) or (reading.sanitized and REPLACED in number):
         raise BadDelivery("The delivery id holds a NUL or half a surrogate pair.")
     subject = first_of(scheme["subject"], data) if "subject" in scheme else ""
     is_sealed = proven.body is not proven.raw
     arrival = Arrival(
-        source_id=source.pk,
+        source_id=source.id,
         source=source.slug,
         ce_id=number[:LONGEST_NAME] or str(uuid.uuid4()),
         ce_source=f"/sources/{source.slug}",
         type=type_of(source, scheme, headers, data),
         subject=made_storable(subject)[:LONGEST_NAME],
-        time=own_time(scheme, data),
-        datacontenttype=type_of_data(headers.get("content-type", ""), proven.raw, data)[:200],
+        time=own_time(scheme, data) if "time" in scheme else None,
+        datacontenttype=(headers.get("content-type") or type_of_data(proven.raw, data))[:200],
         raw=proven.raw,
         data_json=proven.body.decode() if is_sealed and reading.text is None else reading.text,
         parsed=data if reading.text is None and not is_sealed else UNREAD,
@@ -131,7 +118,7 @@ def delivery(
         is_own=bool(source.actor) and "actor" in scheme and acts(scheme["actor"], data, source.actor),
     )
     arrival.keys = keys_of(source, scheme, number, proven.raw, arrival, headers)
-    if number and "same" in scheme and (same := told(scheme["same"], headers, data)):
+    if number and (same := scheme.same(headers, data)):
         arrival.keys.append((key_of("same", same), "duplicate"))
     return arrival
 
@@ -141,16 +128,15 @@ def acts(paths: str | list[str], data: Any, actor: str) -> bool:
     return any(first_of(path, data) == actor for path in ([paths] if isinstance(paths, str) else paths))
 
 
-def type_of_data(said: str, body: bytes, data: Any) -> str:
-    """What the sender said of its body; a text of which it said nothing is plain text."""
-    return said or ("text/plain" if isinstance(data, str) and not body.lstrip().startswith(b'"') else "")
+def type_of_data(body: bytes, data: Any) -> str:
+    """Of a body of which the sender said nothing: a text that is no JSON is plain text."""
+    return "text/plain" if isinstance(data, str) and not body.lstrip().startswith(b'"') else ""
 
 
-def type_of(source: Source, scheme: Mapping[str, Any], headers: Mapping[str, str], data: Any) -> str:
+def type_of(source: Source, scheme: Scheme, headers: Mapping[str, str], data: Any) -> str:
     """`github.issues.opened`; a generic sender names its own type; without any, `<slug>.received`."""
-    rule = scheme.get("event_type")
-    name = made_storable(told(rule, headers, data))
-    if not rule or not name:
+    name = made_storable(scheme.kind_of_event(headers, data))
+    if not name:
         return f"{source.slug}.received"
     provider = source.provider or source.kind
     name = "".join(name.split()) if provider in OWN_TYPES else f"{provider}.{'_'.join(name.split())}"
@@ -162,37 +148,30 @@ def type_of(source: Source, scheme: Mapping[str, Any], headers: Mapping[str, str
 def own_time(scheme: Mapping[str, Any], data: Any) -> datetime | None:
     """The sender's own time, when it is one; a wrong one is no reason to refuse the delivery."""
     try:
-        return time_of(at(data, scheme["time"])) if "time" in scheme else None
+        return time_of(at(data, scheme["time"]))
     except BadDelivery:
         return None
 
 
 def keys_of(
-    source: Source,
-    scheme: Mapping[str, Any],
-    number: str,
-    body: bytes,
-    arrival: Arrival,
-    headers: dict[str, str],
+    source: Source, scheme: Scheme, number: str, body: bytes, arrival: Arrival, headers: dict[str, str]
 ) -> list[tuple[str, str]]:
     """What makes this delivery the same again: the source's own expression, or the delivery's id.
 
     An id the signature does not cover can be replaced by anyone who has seen one delivery: then the body counts too.
     It can be taken away as well, by leaving out its header or saying that JSON is none: of a provider that always sends
     one the body counts too, unless the id is in a header that is signed."""
-    if own := expression(source, arrival, headers):
+    if source.idempotency_key and (own := expression(source, arrival, headers)):
         return [(key_of("key", own), "duplicate")]
     keys = [(key_of("id", number), "duplicate")] if number else []
-    always = "delivery_id" in scheme and (source.provider or source.kind) not in OWN_TYPES
-    if (always and covers_body(scheme) and not signs_id(scheme)) or (number and not covers_id(scheme)):
+    always = scheme.id_may_go and (source.provider or source.kind) not in OWN_TYPES
+    if always or (number and not scheme.covers_id):
         keys.append(("body:" + hashlib.sha256(body).hexdigest(), "same_body"))
     return keys
 
 
 def expression(source: Source, arrival: Arrival, headers: dict[str, str]) -> str:
-    """The value of the source's CEL expression; empty when it has none or it does not hold for this delivery."""
-    if not source.idempotency_key:
-        return ""
+    """The value of the source's CEL expression; empty when it does not hold for this delivery."""
     arrival.headers = headers
     try:
         value = program(source.idempotency_key).execute(event_view(arrival).context)  # type: ignore[arg-type]
@@ -201,32 +180,29 @@ def expression(source: Source, arrival: Arrival, headers: dict[str, str]) -> str
     return made_storable(str(value)) if isinstance(value, str | int | float) else ""
 
 
-def credentials_in(headers: Mapping[str, str], scheme: Mapping[str, Any] | None) -> set[str]:
-    """The names of the headers in which a secret travels: the usual ones, and where this scheme has its token."""
-    names = headers.keys() & CREDENTIALS
-    if scheme and scheme["scheme"] == "token" and (own := scheme["signature"].get("header", "").lower()) in headers:
-        names.add(own)
-    return names
+def credentials_in(headers: Mapping[str, str], scheme: Scheme | None) -> set[str]:
+    """The names of the headers in which a secret travels."""
+    return headers.keys() & (scheme.credentials if scheme else CREDENTIALS)
 
 
-def stamp(arrival: Arrival, source: Source, headers: Mapping[str, str], remote: str, secret: set[str]) -> None:
-    """The source is who the door says it is, whatever the body claims."""
-    arrival.source_id, arrival.source = source.pk, source.slug
+def stamp(arrival: Arrival, source: Source, headers: dict[str, str], remote: str, secrets: frozenset[str]) -> None:
+    """The source is who the door says it is, whatever the body claims; headers named in `secrets` are sealed."""
+    arrival.source_id, arrival.source = source.id, source.slug
     arrival.window, arrival.remote = source.dedupe_window, remote
     if not arrival.traceparent:
         arrival.traceparent = headers.get("traceparent", headers.get("x-trace-id", ""))[:200]
-    if not secret:
+    if secrets.isdisjoint(headers):
         arrival.headers = kept_headers(headers)
         return
-    arrival.headers = kept_headers({name: value for name, value in headers.items() if name not in secret})
-    arrival.credentials = crypto.seal({name: headers[name] for name in secret})
+    arrival.headers = kept_headers({name: value for name, value in headers.items() if name not in secrets})
+    arrival.credentials = crypto.seal({name: headers[name] for name in secrets if name in headers})
 
 
-def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def kept_headers(headers: dict[str, str]) -> dict[str, str]:
     """The headers as they are stored; one look at all of them, since hardly any must be cleaned or cut."""
     text = "".join(headers.values())
     if len(text) <= LONGEST_HEADER and text.isprintable():
-        return dict(headers)
+        return headers
     return {name: kept(value) for name, value in headers.items()}
 
 
@@ -235,6 +211,9 @@ def kept(value: str) -> str:
 
 
 def refuse_type(source: Source, type: str) -> None:
-    if source.types and not any(type_matches(pattern, type) for pattern in source.types):
+    for pattern in source.types:
+        if type_matches(pattern, type):
+            return
+    if source.types:
         allowed = ", ".join(source.types)
         raise BadDelivery(f"`{type}` is not one of {allowed}.", code="type_not_allowed", http=422)
