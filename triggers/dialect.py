@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Protocol
 
 from project.lib import clock
 
 MOST_PARAMETERS = 30_000  # of one statement; SQLite takes 32,766, PostgreSQL 65,535
-SIZES = (64, 32, 16, 8, 4, 2, 1)  # rows of one statement: few enough texts that SQLite compiles each only once
+MOST_ROWS = 64  # of one statement: few enough texts that SQLite compiles each only once
 VERSION = "SELECT version FROM triggers_configversion WHERE id = 1"  # no row yet: the first one
 CLAIM = (
     'INSERT INTO "triggers_seen" (source_id, "key", event, until) VALUES {values} '
@@ -70,15 +71,6 @@ def marks(count: int) -> str:
     return ", ".join(["%s"] * count)
 
 
-def portions(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """All rows in as few pieces of SIZES as there can be."""
-    start = 0
-    for size in SIZES:
-        while len(rows) - start >= size:
-            yield rows[start : start + size]
-            start += size
-
-
 def parts(rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
     for start in range(0, len(rows), most):
         yield rows[start : start + most]
@@ -125,14 +117,14 @@ class Dialect:
         return found if found.tzinfo else found.replace(tzinfo=UTC)
 
     def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
-        for some in portions(rows):
-            self.run(insert_sql(table, columns, len(some)), [value for row in some for value in row])
+        for some in parts(rows, MOST_ROWS):
+            self.run(insert_sql(table, columns, len(some)), tuple(chain.from_iterable(some)))
 
     def claim(self, claims: Sequence[Row], now: Any) -> set[Key]:
         """Claim `[source id, key, event, until]`, sorted; the keys that were free, or whose window is over at `now`."""
         count = 0
-        for some in portions(claims):
-            self.run(claim_sql(len(some)), [*(value for claim in some for value in claim), now])
+        for some in parts(claims, 2 * MOST_ROWS):
+            self.run(claim_sql(len(some)), (*chain.from_iterable(some), now))
             count += self.cursor.rowcount
         if count == len(claims):
             return {(source_id, key) for source_id, key, _, _ in claims}

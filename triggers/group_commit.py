@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from triggers.errors import QueueFull, TriggerFull
 from triggers.routing import Table
 from triggers.store import ConfigChanged, Member
 
-MOST = 32  # deliveries of one commit: while it waits for the disk, the loop judges as many others
+MOST = 64  # deliveries of one commit: while it waits for the disk, the loop judges as many others
 MOST_EVENTS = 4000  # of one commit; a delivery may bring a thousand, and a statement takes only so many values
 PATIENCE = 20.0  # seconds the writer waits for SQLite's lock
 STATEMENTS = 256  # of the writer's connection that stay compiled
@@ -160,9 +159,17 @@ def bound_there() -> Iterator[Cursor]:
 def read_back(db: Dialect, members: Sequence[Member]) -> None:
     """Nothing is answered that is not there; in the same look, who waits for it."""
     ids = sorted({member.seq for member in members})
-    if db.rows(f"SELECT count(*) FROM triggers_event WHERE id IN ({marks(len(ids))})", ids)[0][0] != len(ids):
+    types = sorted({member.arrival.type for member in members})
+    there = f"SELECT 1, count(*), '' FROM triggers_event WHERE id IN ({marks(len(ids))})"
+    awaited = (
+        f"SELECT DISTINCT 2, 0, type FROM triggers_wait WHERE status = 'pending' AND type IN ({marks(len(types))})"
+    )
+    (_, count, _), *waits = db.rows(f"{there} UNION ALL {awaited} ORDER BY 1", [*ids, *types])
+    if count != len(ids):
         raise Unconfirmed("the events were not there after the commit")
-    store.note_waits(db, members)
+    waited = {type for _, _, type in waits}
+    for member in members:
+        member.awaited = member.arrival.type in waited
 
 
 @dataclass(slots=True)
@@ -180,51 +187,56 @@ Outcome = tuple[Request, BaseException | None]
 class GroupCommit:
     """Gathers what arrives while a commit is under way, and commits it as one, in the writer's thread.
 
-    That thread takes the next batch by itself: it never waits for the loop, which is busy judging what comes next."""
+    The loop hands over a batch and goes on judging what comes next; all but the commit itself happens on the loop."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
-        self.lock = threading.Lock()  # over the two below: both threads change them
         self.waiting: list[Request] = []
-        self.awake = False
+        self.is_busy = False  # a batch is with the writer, or about to be
 
     async def write(self, members: list[Member], table: Table) -> None:
         """Returns after the commit was read back. Raises ConfigChanged (match again) or QueueFull."""
         request = Request(members, table)
-        with self.lock:
-            self.waiting.append(request)
-            asleep, self.awake = not self.awake, True
-        if asleep:  # whoever is ready in this turn of the loop comes along
-            asyncio.get_running_loop().call_soon(self.writer.thread.submit, self.work)
+        self.waiting.append(request)
+        if not self.is_busy:  # whoever is ready in this turn of the loop comes along
+            self.is_busy = True
+            asyncio.get_running_loop().call_soon(self.hand_over)
         await request.done
 
-    def work(self) -> None:
-        """Commit one batch; the next one queues behind whoever asks the thread for something else."""
-        batch = self.next_batch()
+    def hand_over(self) -> None:
+        self.writer.thread.submit(self.work, self.next_batch())
+
+    def next_batch(self) -> list[Request]:
+        """Those who came first, whole deliveries."""
+        count = events = 0
+        while count < min(MOST, len(self.waiting)) and events < MOST_EVENTS:
+            events += len(self.waiting[count].members)
+            count += 1
+        batch, self.waiting = self.waiting[:count], self.waiting[count:]
+        return batch
+
+    def work(self, batch: list[Request]) -> None:
+        """Commit one batch; in the writer's thread."""
         try:
             outcomes = self.commit(batch)
         except BaseException as error:  # each delivery raises it on the loop: nobody would hear it here
             outcomes = alike(batch, error)
             raise
         finally:
-            batch[0].done.get_loop().call_soon_threadsafe(settle, outcomes)
-            self.go_on()
+            batch[0].done.get_loop().call_soon_threadsafe(self.settle, outcomes)
 
-    def go_on(self) -> None:
-        with self.lock:
-            self.awake = bool(self.waiting)
-        if self.awake:
-            self.writer.thread.submit(self.work)
-
-    def next_batch(self) -> list[Request]:
-        """Those who came first, whole deliveries."""
-        with self.lock:
-            count = events = 0
-            while count < min(MOST, len(self.waiting)) and events < MOST_EVENTS:
-                events += len(self.waiting[count].members)
-                count += 1
-            batch, self.waiting = self.waiting[:count], self.waiting[count:]
-        return batch
+    def settle(self, outcomes: list[Outcome]) -> None:
+        """The writer goes on with what was judged meanwhile, and each delivery hears how it ended; on the loop."""
+        self.is_busy = bool(self.waiting)
+        if self.is_busy:
+            self.hand_over()
+        for request, error in outcomes:
+            if request.done.done():
+                continue  # its client went away
+            if error is None:
+                request.done.set_result(None)
+            else:
+                request.done.set_exception(error)
 
     def commit(self, batch: list[Request]) -> list[Outcome]:
         newest = max(request.table.version for request in batch)
@@ -286,17 +298,6 @@ def full(cause: Exception) -> QueueFull:
     answer = QueueFull("The database does not take events right now.")
     answer.__cause__ = cause
     return answer
-
-
-def settle(outcomes: list[Outcome]) -> None:
-    """Let each delivery hear how it ended; on the loop."""
-    for request, error in outcomes:
-        if request.done.done():
-            continue  # its client went away
-        if error is None:
-            request.done.set_result(None)
-        else:
-            request.done.set_exception(error)
 
 
 def writer_for(settings_dict: dict[str, Any], vendor: str) -> Writer:

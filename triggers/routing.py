@@ -1,7 +1,7 @@
 """What the door knows without asking: sources and rules, read once for each version of the configuration."""
 
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,9 @@ from triggers import registry
 from triggers.envelope import INNER, Arrival
 from triggers.fitting import misfit, readable
 from triggers.keys import keys_of
-from triggers.matching import Rule, Verdict, match, reads_of
+from triggers.matching import MATCHED, Rule, Verdict, match, reads_of
 from triggers.models import ConfigVersion, Event, EventType, Source, Trigger
-from triggers.viewing import DOOR_BYTES, View, event_view, slug_of, too_big_for_door
+from triggers.viewing import DOOR_BYTES, View, branches, slug_of, too_big_for_door, view_of
 
 KEPT = 10.0  # seconds after which the rows are read again, also when nobody said that they changed
 MAX_HOPS = 8  # an event that was handed on more often starts nothing
@@ -20,6 +20,7 @@ MOST_ASKED = 5000  # types remembered; a sender may invent them
 MOST_SAID = 1000  # sets of values whose verdicts are remembered
 UNREADABLE = ("schema", "the schema of its type cannot be read; mend it on the page of the type, then run this again")
 LATER = "accepted"  # too large to match at the door
+Told = dict[str, Any]  # {trigger, outcome, clause?, detail?, run?}: what became of one rule, as it is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Table:
         default_factory=dict
     )  # by type: what its data must be; None: unreadable
     asked: dict[tuple[str, str], "Asked"] = field(default_factory=dict)
-    said: dict[tuple[Hashable, ...], list[Verdict | None]] = field(default_factory=dict)  # by what first clauses read
+    said: dict[tuple[Hashable, ...], list[Told | None]] = field(default_factory=dict)  # by what first clauses read
 
     @property
     def is_old(self) -> bool:
@@ -45,49 +46,51 @@ class Table:
         """The rules to ask of one source's type; worked out once."""
         found = self.asked.get((slug, type))
         if found is None:
-            rules = [rule for rule in self.rules if rule.listens_to(slug, type)]
-            inside = any(rule.filter_plan or rule.keys for rule in rules)
-            found = Asked(
-                rules, reads_of(rules), inside, tuple(sorted({path for rule in rules for path in rule.opening}))
-            )
+            found = asked_of([rule for rule in self.rules if rule.listens_to(slug, type)])
             if len(self.asked) < MOST_ASKED:
                 self.asked[slug, type] = found
         return found
 
-    def verdicts(self, asked: "Asked", view: View, *about: str) -> list[Verdict]:
+    def outcomes(self, asked: "Asked", view: View, *about: str) -> list[Told]:
         """What each rule says. Of most the first clause decides, with the same words whenever it reads the same."""
         key = (*about, *map(view.scalar, asked.opening))
         noes = self.said.get(key)
-        if noes is not None:
-            return [no or match(rule, view) for rule, no in zip(asked.rules, noes, strict=True)]
-        verdicts = [match(rule, view) for rule in asked.rules]
-        if None not in key:
-            if len(self.said) >= MOST_SAID:
-                self.said.clear()
-            self.said[key] = [
-                no if rule.says_at_once(no) else None for rule, no in zip(asked.rules, verdicts, strict=True)
-            ]
-        return verdicts
+        if noes is None:
+            verdicts = [(rule, match(rule, view)) for rule in asked.rules]
+            noes = [told_by(rule, verdict) if rule.says_at_once(verdict) else None for rule, verdict in verdicts]
+            if None not in key:
+                if len(self.said) >= MOST_SAID:
+                    self.said.clear()
+                self.said[key] = noes
+        return [no or told_by(rule, match(rule, view)) for rule, no in zip(asked.rules, noes, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Rules of one type, every path their filters and keys read, and those their first clauses read."""
+    """Rules of one type, every path their filters and keys read (as a tree), and those their first clauses read."""
 
     rules: list[Rule]
-    reads: tuple[tuple[str, ...], ...]
+    reads: dict[str, Any]
     looks_inside: bool
     opening: tuple[tuple[str, ...], ...]
+    has_keys: bool
+
+
+def asked_of(rules: list[Rule]) -> Asked:
+    opening = tuple(sorted({path for rule in rules for path in rule.opening}))
+    inside = any(rule.filter_plan or rule.keys for rule in rules)
+    return Asked(rules, branches(reads_of(rules)), inside, opening, any(rule.keys for rule in rules))
 
 
 @dataclass(slots=True)
 class Route:
     """What an arrival wakes: the rules that matched, what every asked rule said, and the status that follows.
 
-    `keys`: by the number of a trigger, the values by which it counts apart."""
+    What a rule said that did not match may be shared with other arrivals: nobody changes it. `keys`: by the number
+    of a trigger, the values by which it counts apart."""
 
     matched: list[Rule]
-    outcomes: list[dict[str, Any]]
+    outcomes: list[Told]
     status: str
     keys: dict[int, dict[str, str]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # {type, message, place, handler} of what makes it invalid
@@ -158,7 +161,7 @@ def turned_away(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Rou
     What the schema refuses is stored as it is, and becomes invalid, with its dead letter, when it is matched."""
     if why := suppressed_by(arrival):
         return suppressed(why)
-    if not (known.refusing or registry.MIDDLEWARE) or slug_of(arrival) in INNER:
+    if (not known.refusing and not registry.MIDDLEWARE) or slug_of(arrival) in INNER:
         return None
     if arrival.type in known.refusing:
         if at_door and size_of(arrival) > DOOR_BYTES:
@@ -181,14 +184,16 @@ def ask(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
     slug = slug_of(arrival)
     asked = known.rules_for(slug, arrival.type)
     if not asked.looks_inside:
-        return sort_out((rule, Verdict("matched")) for rule in asked.rules)
-    if at_door and size_of(arrival) > DOOR_BYTES:
+        return sort_out(asked.rules, [told_by(rule, MATCHED) for rule in asked.rules])
+    size = size_of(arrival) if at_door else 0
+    if size > DOOR_BYTES:
         return Route([], [], LATER)
-    view = event_view(arrival, asked.reads)  # type: ignore[arg-type]
-    if at_door and too_big_for_door(view, size_of(arrival)):
+    view = view_of(arrival, asked.reads)  # type: ignore[arg-type]
+    if at_door and too_big_for_door(view, size):
         return Route([], [], LATER)
-    found = sort_out(zip(asked.rules, known.verdicts(asked, view, slug, arrival.type), strict=True))
-    found.keys = {rule.trigger_id: keys_of(rule, view) for rule in found.matched if rule.keys}
+    found = sort_out(asked.rules, known.outcomes(asked, view, slug, arrival.type))
+    if asked.has_keys:
+        found.keys = {rule.trigger_id: keys_of(rule, view) for rule in found.matched if rule.keys}
     return found
 
 
@@ -196,9 +201,11 @@ def suppressed_by(arrival: Arrival | Event) -> str:
     """Why it starts nothing, whatever the rules say; empty when they are asked."""
     if arrival.hops > MAX_HOPS:
         return f"it was handed on {arrival.hops} times; the most is {MAX_HOPS}"
-    if isinstance(arrival, Arrival) and arrival.is_own:
+    if not isinstance(arrival, Arrival):
+        return ""
+    if arrival.is_own:
         return "the desk itself did this over there"
-    if isinstance(arrival, Arrival) and arrival.automatic:
+    if arrival.automatic:
         return f"a program sent it ({arrival.automatic}): no two programs answer each other for ever"
     return ""
 
@@ -207,15 +214,13 @@ def size_of(arrival: Arrival | Event) -> int:
     return arrival.size if isinstance(arrival, Arrival) else len(arrival.data_text)
 
 
-def sort_out(asked: Iterable[tuple[Rule, Verdict]]) -> Route:
-    matched, outcomes = [], []
-    for rule, verdict in asked:
-        if verdict.matched:
-            matched.append(rule)
-        told = {"trigger": rule.slug, "outcome": verdict.outcome}
-        if verdict.clause:
-            told["clause"], told["detail"] = verdict.clause, verdict.detail
-        outcomes.append(told)
+def told_by(rule: Rule, verdict: Verdict) -> Told:
+    told = {"trigger": rule.slug, "outcome": verdict.outcome}
+    return told | {"clause": verdict.clause, "detail": verdict.detail} if verdict.clause else told
+
+
+def sort_out(rules: list[Rule], outcomes: list[Told]) -> Route:
+    matched = [rule for rule, told in zip(rules, outcomes, strict=True) if told["outcome"] == "matched"]
     return Route(matched, outcomes, "routed" if matched else "ignored")
 
 

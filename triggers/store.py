@@ -12,7 +12,7 @@ from triggers.dialect import MOST_PARAMETERS, Dialect, Key, Opening, marks, part
 from triggers.envelope import Arrival
 from triggers.errors import TriggerFull
 from triggers.matching import Rule
-from triggers.routing import Route
+from triggers.routing import Route, Told
 
 EVENT_COLUMNS = (
     *("id", "source_id", "source_slug", "ce_id", "ce_source", "type", "subject", "time", "datacontenttype"),
@@ -89,31 +89,30 @@ def claim(db: Dialect, members: Sequence[Member], now: datetime) -> None:
     wanted: Wanted = {}
     twins: list[tuple[Member, Member, str]] = []
     for member in members:
-        keys = {(member.arrival.source_id or 0, key): why for key, why in member.arrival.keys}
-        again = next((key for key in keys if key in wanted), None)
+        source_id = member.arrival.source_id or 0
+        keys = [((source_id, key), (member, why)) for key, why in member.arrival.keys]
+        again = next(((key, why) for key, (_, why) in keys if key in wanted), None)
         if again is None:
-            wanted |= {key: (member, why) for key, why in keys.items()}
+            wanted.update(keys)
         else:
-            twins.append((member, wanted[again][0], keys[again]))
+            twins.append((member, wanted[again[0]][0], again[1]))
     if wanted:
         name_firsts(db, wanted, db.claim(claims_of(db, wanted, now), db.when(now)))
     for member, twin, reason in twins:
         mark_duplicate(member, twin.seq, twin.ce_id, reason)
 
 
-def claims_of(db: Dialect, wanted: Wanted, now: datetime) -> list[list[Any]]:
+def claims_of(db: Dialect, wanted: Wanted, now: datetime) -> list[tuple[Any, ...]]:
     """Sorted, so that two processes never wait for each other in a ring."""
     windows = {member.arrival.window for member, _ in wanted.values()}
     until = {window: db.when(now + timedelta(seconds=window)) for window in windows}
-    return [
-        [source_id, key, member.seq, until[member.arrival.window]]
-        for (source_id, key), (member, _) in sorted(wanted.items(), key=lambda item: item[0])
-    ]
+    sorted_keys = [(key, wanted[key][0]) for key in sorted(wanted)]
+    return [(*key, member.seq, until[member.arrival.window]) for key, member in sorted_keys]
 
 
 def name_firsts(db: Dialect, wanted: Wanted, taken: set[Key]) -> None:
     """Name the first event of every lost key; what a repeat claimed beside them is free again."""
-    lost = sorted(key for key in wanted if key not in taken)
+    lost = sorted(wanted.keys() - taken)
     if not lost:
         return
     firsts = db.holders(lost)
@@ -184,27 +183,50 @@ def note_start(one: Start) -> None:
     outcome_of(one.member, one.rule)["run"] = one.run_id
 
 
-def outcome_of(member: Member, rule: Rule) -> dict[str, Any]:
-    return next(told for told in member.route.outcomes if told["trigger"] == rule.slug)
+def outcome_of(member: Member, rule: Rule) -> Told:
+    for told in member.route.outcomes:
+        if told["trigger"] == rule.slug:
+            return told
+    raise LookupError(rule.slug)
 
 
-def event_row(db: Dialect, member: Member, moment: Any) -> list[Any]:
+def event_row(db: Dialect, member: Member, moment: Any) -> tuple[Any, ...]:
     event, route = member.arrival, member.route
-    return [
-        *(member.seq, event.source_id, event.source, event.ce_id, event.ce_source, event.type, event.subject),
-        *(db.when(event.time), event.datacontenttype, event.dataschema, event.severity, event.traceparent),
-        *(event.correlationid, event.idempotencykey, event.hops, event.raw, event.data_json),
-        *(orjson.dumps(event.headers).decode(), event.credentials, event.sanitized, event.remote, moment, route.status),
-        *(orjson.dumps(route.outcomes).decode(), 0, event.requester_id, None),
-    ]
+    return (
+        member.seq,
+        event.source_id,
+        event.source,
+        event.ce_id,
+        event.ce_source,
+        event.type,
+        event.subject,
+        event.time and db.when(event.time),
+        event.datacontenttype,
+        event.dataschema,
+        event.severity,
+        event.traceparent,
+        event.correlationid,
+        event.idempotencykey,
+        event.hops,
+        event.raw,
+        event.data_json,
+        orjson.dumps(event.headers).decode(),
+        event.credentials,
+        event.sanitized,
+        event.remote,
+        moment,
+        route.status,
+        orjson.dumps(route.outcomes).decode(),
+        0,
+        event.requester_id,
+        None,
+    )
 
 
-def run_row(db: Dialect, one: Start, moment: Any) -> list[Any]:
-    rule, due = one.rule, db.when(one.due) if one.due else moment
-    return [
-        *(one.run_id, rule.trigger_id, one.member.seq, rule.handler, rule.handler_version, "queued", "", rule.priority),
-        *(0, 1, 0, moment, due, moment if one.rings else None, "", "", "[]", one.member.arrival.requester_id),
-    ]
+def run_row(db: Dialect, one: Start, moment: Any) -> tuple[Any, ...]:
+    rule, due, rung = one.rule, db.when(one.due) if one.due else moment, moment if one.rings else None
+    about = (one.run_id, rule.trigger_id, one.member.seq, rule.handler, rule.handler_version, "queued", "")
+    return (*about, rule.priority, 0, 1, 0, moment, due, rung, "", "", "[]", one.member.arrival.requester_id)
 
 
 def count_duplicates(db: Dialect, members: Iterable[Member]) -> None:
@@ -215,15 +237,6 @@ def count_duplicates(db: Dialect, members: Iterable[Member]) -> None:
             counts[member.seq] = counts.get(member.seq, 0) + 1
     for seq, count in sorted(counts.items()):
         db.run(f'UPDATE "{EVENTS}" SET duplicates = duplicates + %s WHERE id = %s', [count, seq])
-
-
-def note_waits(db: Dialect, members: Sequence[Member]) -> None:
-    """After the commit: mark the events of whose type some run waits; the others need no further look."""
-    types = sorted({member.arrival.type for member in members})
-    sql = f"SELECT DISTINCT type FROM triggers_wait WHERE status = %s AND type IN ({marks(len(types))})"
-    awaited = {row[0] for row in db.rows(sql, ["pending", *types])}
-    for member in members:
-        member.awaited = member.arrival.type in awaited
 
 
 def name_agents(db: Dialect, told: Iterable[tuple[int, str]]) -> None:

@@ -95,7 +95,11 @@ def event_view(event: Readable, reads: tuple[Path, ...] | None = None) -> View:
     `event.source` is the slug of the source row, `event.ce_source` the CloudEvents attribute. Attributes the
     sender left out are missing, not empty. Names of headers are compared without regard to case.
     """
-    tree = branches(reads) if reads is not None else {"event": {}, "headers": {}}
+    return view_of(event, branches(reads) if reads is not None else {"event": {}, "headers": {}})
+
+
+def view_of(event: Readable, tree: dict[str, Any]) -> View:
+    """The same, cut to the `branches` of paths."""
     values: dict[str, Any] = {}
     if "event" in tree:
         values["event"] = attributes(event, tree["event"])
