@@ -20,6 +20,7 @@ from triggers.group_commit import GroupCommit, writer_for
 from triggers.ingest import Outcome
 from triggers.models import Source
 from triggers.models.source import hint_of
+from triggers.patience import Patience
 from triggers.routing import Table
 from triggers.sources import webhook
 from triggers.sources.details import scheme_of
@@ -55,6 +56,7 @@ class Delivery:
     body: bytes = b""
     held: int = 0  # bytes of it in this process's memory
     reply: Reply | None = None  # what its provider wants to hear instead of our own words
+    stored: list[Member] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -86,34 +88,34 @@ class Door:
         self.looking: asyncio.Task[None] | None = None
         self.after: set[asyncio.Task[None]] = set()
         self.unpacking = asyncio.Lock()
+        self.patience = Patience(PATIENCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_in(scope["headers"], scope.get("query_string", b""))
         slug = scope["path"].removeprefix("/hooks/").removesuffix("/").replace("\x00", "\ufffd")
         delivery = Delivery(slug, headers, remote_of(scope))
-        members: list[Member] = []
         try:
-            answer = await self.answer(scope, receive, delivery, members)
+            answer = await self.answer(scope, receive, delivery)
         except Gone:
             return
         finally:
             self.held -= delivery.held
         await reply(send, answer, head=scope["method"] == "HEAD")
-        if members:
+        if delivery.stored:
             self.teller.take(
-                [member for member in members if member.status != "duplicate"],
-                [repeat_of(delivery, member) for member in members if member.status == "duplicate"],
+                [member for member in delivery.stored if member.status != "duplicate"],
+                [repeat_of(delivery, member) for member in delivery.stored if member.status == "duplicate"],
             )
 
-    async def answer(self, scope: Scope, receive: Receive, delivery: Delivery, members: list[Member]) -> Answer:
-        """Take one delivery in; fills `members` when it was stored."""
+    async def answer(self, scope: Scope, receive: Receive, delivery: Delivery) -> Answer:
+        """Take one delivery in."""
         if self.group is None:
             self.group = GroupCommit(writer_for(connection.settings_dict, connection.vendor))
             await beside(routing.cached)
         try:
             if refused := await self.read(scope, receive, delivery):
                 return await self.refuse(delivery, refused)
-            return await self.take(delivery, members)
+            return await self.take(delivery)
         except TimeoutError:
             return await self.refuse(delivery, TOO_SLOW)
         except TriggerFull as full:
@@ -140,8 +142,7 @@ class Door:
         declared = delivery.headers.get("content-length", "0")
         if declared.isascii() and declared.isdigit() and int(declared) > most:
             return too_large(most)
-        async with asyncio.timeout(PATIENCE):
-            return await self.gather(receive, delivery, most)
+        return await self.patience.wait(self.gather(receive, delivery, most))
 
     async def gather(self, receive: Receive, delivery: Delivery, most: int) -> Answer | None:
         parts: list[bytes] = []
@@ -199,7 +200,7 @@ class Door:
             known = await beside(routing.table)
         return known
 
-    async def take(self, delivery: Delivery, members: list[Member]) -> Answer:
+    async def take(self, delivery: Delivery) -> Answer:
         """Judge, commit, answer; again when the configuration changed meanwhile."""
         assert self.group is not None
         for _ in range(TRIES):
@@ -219,7 +220,7 @@ class Door:
                 give_back(known.sources[delivery.slug])
                 await self.current()
                 continue
-            members.extend(verdict)
+            delivery.stored = verdict
             told = self.accepted(known.sources[delivery.slug], verdict)
             return replied(delivery.reply) if delivery.reply else told
         raise QueueFull("The configuration changes too fast to take events.")
@@ -311,7 +312,7 @@ def note_proof(source: Source, delivery: Delivery) -> Proven:
     now = time.time()
     proven = prove(source, delivery.body, delivery.headers, now=now, came=now)
     if proven.secret:
-        uses.note(source.pk, hint_of(proven.secret), now)
+        uses.note(source.id, hint_of(proven.secret), now)
     return proven
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.db import DatabaseError
 
@@ -24,8 +25,7 @@ MOST = 10_000  # events whose bells and waits are still to come; what is beyond 
 REPEATS = 20  # that wait to be listed; a flood of them is only counted
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """What must be known of an event that was answered; its body is let go."""
 
     seq: int
