@@ -28,32 +28,37 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 logger = logging.getLogger("nightdesk.door")
-A_SECOND = 10  # refusals one process stores; the rest is only counted
+A_SECOND = 10  # refusals of one source and reason that one process stores; the rest is only counted
 KEPT_BODY = 64 * 1024  # bytes; of a larger body only the digest stays
-PRUNE_AFTER = 50  # refusals of one source: then its oldest go, however long the next round of retention takes
+PRUNE_AFTER = (
+    50  # refusals of one source and reason: then the oldest of them go, however long the next round of retention takes
+)
 AN_EVENT = 100  # repeats listed on one event, the newest
 NOT_AGAIN = "This one cannot be taken in again."
 
 
+Cause = tuple[int | None, str]  # a source, None for addresses nobody has, and the reason
+
+
 class Valve:
-    """Lets `A_SECOND` refusals a second through, so that an attacker fills no disk."""
+    """Lets `A_SECOND` refusals of each cause a second through: an attacker fills no disk, and hides no other cause."""
 
     def __init__(self) -> None:
         self.second = 0
-        self.count = 0
+        self.counts: Counter[Cause] = Counter()
         self.uncounted = 0
 
-    def opens(self) -> bool:
+    def opens(self, cause: Cause) -> bool:
         second = int(time.monotonic())
         if second != self.second:
-            self.second, self.count = second, 0
-        self.count += 1
-        self.uncounted += self.count > A_SECOND
-        return self.count <= A_SECOND
+            self.second, self.counts = second, Counter()
+        self.counts[cause] += 1
+        self.uncounted += self.counts[cause] > A_SECOND
+        return self.counts[cause] <= A_SECOND
 
 
 valve = Valve()
-stored: Counter[int | None] = Counter()  # refusals of each source by this process; None: of addresses nobody has
+stored: Counter[Cause] = Counter()  # refusals by this process
 
 
 def keep(
@@ -69,9 +74,10 @@ def keep(
     event: int | None = None,
 ) -> Refusal | None:
     """Store one refused delivery; None when too many came this second."""
+    cause = (source.pk if source else None, reason)
     if event is None:
         tallies.note("refused", source.slug if source else "", reason)
-    if not valve.opens():
+    if not valve.opens(cause):
         return None
     scheme = scheme_of(source) if source and source.kind in Source.DOORS else None
     names = webhook.credentials_in(headers, scheme)
@@ -94,10 +100,9 @@ def keep(
     )
     if event is None:
         logger.info("Refused a delivery: %s", reason, extra={"source": refusal.slug, "answered": answered})
-    key = source.pk if source else None
-    stored[key] += 1
-    if stored[key] % PRUNE_AFTER == 0:
-        prune_refusals_of(source)
+    stored[cause] += 1
+    if stored[cause] % PRUNE_AFTER == 0:
+        prune_refusals_of(*cause)
     changed("sources")
     return refusal
 

@@ -39,7 +39,7 @@ RUNS = 50  # runs a transaction: each has steps
 REST = 0.02  # seconds between two transactions, in which others get the database
 ALL_AGAIN = timedelta(days=1)  # so often also what was held back before is asked again
 REFUSALS_FOR = timedelta(days=7)
-REFUSALS_A_SOURCE = 200  # the newest that are kept
+REFUSALS_A_SOURCE = 200  # the newest of each reason that are kept: noise of one kind pushes no other out
 CREDENTIALS_FOR = timedelta(hours=24)  # sealed headers, kept for a re-check
 
 Tell = Callable[[str, int], None]
@@ -98,17 +98,17 @@ def fired_slots(now: datetime) -> Rows:
 def spare_refusals(now: datetime) -> Rows:
     """The old ones, and of the young those that are too many of one source."""
     yield Refusal.objects.filter(at__lt=now - REFUSALS_FOR)
-    for source in (*Source.objects.all(), None):
-        yield surplus_of(source).filter(at__gte=now - REFUSALS_FOR)
+    for source, reason in Refusal.objects.filter(event=None).order_by().values_list("source", "reason").distinct():
+        yield surplus_of(source, reason).filter(at__gte=now - REFUSALS_FOR)
 
 
-def prune_refusals_of(source: Source | None) -> int:
-    """Keep only the newest refusals of a source; None: of addresses nobody has."""
-    return remove(surplus_of(source))
+def prune_refusals_of(source: int | None, reason: str) -> int:
+    """Keep only the newest refusals of a source for this reason; None: of addresses nobody has."""
+    return remove(surplus_of(source, reason))
 
 
-def surplus_of(source: Source | None) -> "models.QuerySet[Refusal]":
-    own = Refusal.objects.filter(source=source, event=None)
+def surplus_of(source: int | None, reason: str) -> "models.QuerySet[Refusal]":
+    own = Refusal.objects.filter(source=source, reason=reason, event=None)
     newest = own.order_by("-pk").values_list("pk", flat=True)
     oldest = newest[REFUSALS_A_SOURCE : REFUSALS_A_SOURCE + 1].first()
     return own.filter(pk__lte=oldest) if oldest else own.none()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import sqlite3
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -308,6 +309,21 @@ def test_refusals_go_while_they_come_not_only_when_retention_looks(slug: str, mo
     refused.stored.clear()
     deliver(*({**github(ISSUE, X_Hub_Signature_256="sha256=00"), "slug": slug} for _ in range(6)))
     assert 2 <= Refusal.objects.count() < 6  # those stored while the fifth looks may be there or come after
+
+
+def test_noise_of_one_kind_pushes_no_other_refusal_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret of ours is wrong, and a scanner knocks: what can be taken in once the secret is mended stays."""
+    monkeypatch.setattr(retention, "REFUSALS_A_SOURCE", 2)
+    monkeypatch.setattr(refused, "A_SECOND", 3)
+    ours = github(ISSUE, X_Hub_Signature_256="sha256=00")
+    noise = {**ours, "headers": {name: value for name, value in ours["headers"].items() if "Signature" not in name}}
+    deliver(ours)
+    deliver(*[noise] * 9)
+    deliver(ours)
+    retention.prune()
+    kept = Counter(Refusal.objects.values_list("reason", flat=True))
+    assert kept["bad_signature"] == 2
+    assert kept["no_signature"] == 2
 
 
 def test_of_addresses_nobody_has_only_the_newest_refusals_stay(monkeypatch: pytest.MonkeyPatch) -> None:
