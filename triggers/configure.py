@@ -11,7 +11,7 @@ from project.lib import clock, crypto
 from project.lib.faults import first_fault
 from project.lib.live import changed
 from project.lib.problem import Problem
-from triggers import rates, registry
+from triggers import fire, rates, registry
 from triggers.envelope import INNER
 from triggers.errors import BadFilter, NotValid, NotYet, SlugTaken, Stale
 from triggers.limits import read_limits
@@ -112,7 +112,7 @@ def change_source(source: Source, *, by: "User | None", version: int, **fields: 
         held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         refuse_stale(held.version, version)
         was_on = held.enabled
-        held.change(by=by, **written)
+        held.change(by=by, **written, **fire.settled(held, written))
         if held.enabled != was_on:
             switched(held, by=by)
         changed("sources", id=held.slug)

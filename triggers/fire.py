@@ -2,9 +2,10 @@
 
 import uuid
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from django.db import transaction
@@ -16,16 +17,20 @@ from project.lib.apart import each
 from project.lib.failpoints import failpoint
 from triggers.envelope import Arrival
 from triggers.errors import NotValid, TriggerFull
-from triggers.ingest import ingest
+from triggers.ingest import Outcome, ingest
 from triggers.models import Audit, ScheduleFire, Source
 from triggers.silence import switched
-from triggers.sources.schedule import MOST_FILLED, ON_TIME, Due, Schedule, iso, parse_schedule
+from triggers.sources.schedule import CATCH_UP_CAP, MOST_FILLED, ON_TIME, Due, Schedule, iso, parse_schedule
 
 if TYPE_CHECKING:
     from project.people.models import User
 
 BATCH = 200  # schedules looked at in one tick
 CUT_SHORT = timedelta(seconds=10)  # a slot taken this long ago without an event is rung again
+
+
+class TurnedOff(Exception):
+    """The schedule was turned off between the taking of its slot and the ringing."""
 
 
 def fire_due() -> int:
@@ -94,8 +99,8 @@ def take_and_ring(source: Source, now: datetime) -> int:
     at_once = due.fire[:1] if schedule.spread else due.fire  # the others wait as if they had been cut short
     for slot in at_once:
         try:
-            event = ring(source, slot, key=key_of(source, slot), late=now - offset - slot > ON_TIME, missed=missed)
-        except TriggerFull:
+            event = ring_open(source, slot, late=now - offset - slot > ON_TIME, missed=missed)
+        except (TriggerFull, TurnedOff):
             break  # it is taken, and waits like one that was cut short
         failpoint("after_fire")
         ScheduleFire.objects.filter(source=source, fire_at=slot).update(event=event)
@@ -123,6 +128,42 @@ def take(source: Source, due: Due, offset: timedelta, now: datetime, *, spread: 
         ScheduleFire.objects.bulk_create(slots, ignore_conflicts=True)
     failpoint("after_slots_commit")
     return True
+
+
+def settled(source: Source, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What a change of a schedule, whose row the caller holds, makes of its plan: more fields for its row.
+
+    Where its times stay, its next slot stays. Else what is due by the old ones is taken first, to ring when it would
+    have; of one that is turned off it is missed."""
+    if source.kind != "schedule" or source.next_fire_at is None or not fields.keys() & {"config", "enabled"}:
+        return {}
+    try:
+        old, new = (parse_schedule(config) for config in (source.config, fields.get("config", source.config)))
+    except NotValid:
+        return {}
+    first, stays_on = source.next_fire_at - old.offset(source.slug), fields.get("enabled", True)
+    if stays_on and new.times == old.times:
+        return {"next_fire_at": first + new.offset(source.slug)}
+    fired, missed = take_due(source, old, first, stays_on=stays_on)
+    return {"fires": F("fires") + fired, "misses": F("misses") + missed}
+
+
+def take_due(source: Source, schedule: Schedule, first: datetime, *, stays_on: bool) -> tuple[int, int]:
+    """Take the slots of before a change; returns how many of them ring, and how many are missed."""
+    now, offset = clock.now(), schedule.offset(source.slug)
+    due = schedule.due(first, now - offset)
+    missed = due.missed
+    while due.following and due.following <= now - offset:  # a very long outage is counted off in parts
+        due = schedule.due(due.following, now - offset)
+        missed += due.missed
+    rest = schedule.slots(due.following) if due.following else iter(())
+    waiting = list(takewhile(lambda slot: slot <= now, islice(rest, CATCH_UP_CAP)))  # for their moment, by the jitter
+    outcome = "fired" if stays_on else "missed"
+    taken = [(slot, now) for slot in due.fire] + [(slot, slot + offset) for slot in waiting]
+    rows = [ScheduleFire(source=source, fire_at=slot, fired_at=at - CUT_SHORT, outcome=outcome) for slot, at in taken]
+    rows += [ScheduleFire(source=source, fire_at=slot, fired_at=now, outcome="missed") for slot in due.passed]
+    ScheduleFire.objects.bulk_create(rows, ignore_conflicts=True)
+    return (len(taken), missed) if stays_on else (0, missed + len(taken))
 
 
 def later(now: datetime, spread: timedelta, place: int) -> datetime:
@@ -181,7 +222,26 @@ def fill(source: Source, slots: Sequence[datetime], now: datetime, spread: timed
     )
 
 
-def ring(source: Source, slot: datetime, *, key: str, late: bool, missed: int, by: "User | None" = None) -> int:
+def ring_open(source: Source, slot: datetime, *, late: bool, missed: int) -> int:
+    """Ring a slot that was taken. Raises TurnedOff when its schedule is off by the commit."""
+
+    def refuse_closed(_: list[Outcome]) -> None:
+        if not Source.objects.open().filter(pk=source.pk).exists():
+            raise TurnedOff
+
+    return ring(source, slot, key=key_of(source, slot), late=late, missed=missed, along=refuse_closed)
+
+
+def ring(
+    source: Source,
+    slot: datetime,
+    *,
+    key: str,
+    late: bool,
+    missed: int,
+    by: "User | None" = None,
+    along: Callable[[list[Outcome]], None] | None = None,
+) -> int:
     """Ingest the event of one slot; the key makes a second ring of the same slot a duplicate."""
     raw = orjson.dumps({"scheduled_for": iso(slot), "late": late, "missed": missed})
     arrival = Arrival(
@@ -197,7 +257,7 @@ def ring(source: Source, slot: datetime, *, key: str, late: bool, missed: int, b
         window=source.dedupe_window,
         requester_id=by.pk if by else None,
     )
-    [outcome] = ingest([arrival])
+    [outcome] = ingest([arrival], along=along)
     return outcome.seq
 
 
@@ -220,9 +280,12 @@ def ring_again(slot: ScheduleFire, full: set[int]) -> int:
         this.update(outcome="cancelled")
         return 0
     try:
-        event = ring(source, slot.fire_at, key=key_of(source, slot.fire_at), late=True, missed=0)
+        event = ring_open(source, slot.fire_at, late=True, missed=0)
     except TriggerFull:
         full.add(source.pk)
+        return 0
+    except TurnedOff:
+        this.update(outcome="cancelled")
         return 0
     this.update(event=event)
     return 1

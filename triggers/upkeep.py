@@ -7,6 +7,7 @@ from django.db import transaction
 
 from project.lib import clock
 from project.lib.live import changed
+from triggers import fire
 from triggers.configure import MOST_SECRETS, check_secrets
 from triggers.errors import NotValid
 from triggers.models import Source, Trigger
@@ -25,10 +26,11 @@ def switch(row: Source | Trigger, *, on: bool, by: "User | None", reason: str = 
             raise NotValid("It is archived; make a new one instead.")
         if held.enabled == on:
             return
+        plan = fire.settled(held, {"enabled": on}) if isinstance(held, Source) else {}
         if on:
-            held.enable(by=by)
+            held.enable(by=by, **plan)
         else:
-            held.disable(by=by, reason=reason)
+            held.disable(by=by, reason=reason, **plan)
         if isinstance(held, Source):
             switched(held, by=by, reason=reason)
         changed(topic_of(row), id=row.slug)
@@ -40,7 +42,7 @@ def archive(row: Source | Trigger, *, by: "User | None") -> None:
         held = lock(row)
         if held.archived_at is None:
             was_on = held.enabled
-            held.archive(by=by)
+            held.archive(by=by, **(fire.settled(held, {"enabled": False}) if isinstance(held, Source) else {}))
             if isinstance(held, Source) and was_on:
                 switched(held, by=by, reason="archived")
             changed(topic_of(row), id=row.slug)

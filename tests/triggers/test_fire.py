@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import Barrier, Thread
 from typing import Any
 
@@ -14,7 +15,7 @@ from django.urls import reverse
 from project.lib import clock
 from project.people.models import User
 from tests.contract.world import API
-from triggers import configure, fire, retention
+from triggers import configure, fire, retention, upkeep
 from triggers.envelope import Arrival
 from triggers.errors import NotValid, QueueFull, TriggerFull
 from triggers.ingest import Outcome
@@ -40,7 +41,8 @@ def schedule(config: dict[str, Any] | None = None, **fields: Any) -> Source:
 
 
 def slots() -> list[str]:
-    return [event.data["scheduled_for"][11:16] for event in Event.objects.order_by("pk")]
+    rung = Event.objects.filter(type__endswith=".fired").order_by("pk")
+    return [event.data["scheduled_for"][11:16] for event in rung]
 
 
 @pytest.mark.django_db
@@ -113,6 +115,109 @@ def test_an_edited_schedule_forgets_its_old_slots(set_clock: Callable[[str], Non
     set_clock("10:30:01")
     assert fire.fire_due() == 1
     assert slots() == ["10:30"]
+
+
+def change(source: Source, **fields: Any) -> None:
+    source.refresh_from_db()
+    configure.change_source(source, by=None, version=source.version, **fields)
+
+
+MOVED_NOT = [{"catch_up": "all"}, {"catch_up": "none"}, {"spread": 5}, {"timezone": "UTC"}]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("jitter", [0, 3600])
+@pytest.mark.parametrize("edit", [*MOVED_NOT, {"jitter": 1800}, {"cron": "30 10 * * *"}, {"cron": "1 9 * * *"}])
+def test_an_edit_loses_and_doubles_no_slot_that_is_due(
+    set_clock: Callable[[str], None], edit: dict[str, Any], jitter: int
+) -> None:
+    """Whatever is edited while a slot waits for tick, or waits out its jitter: it rings, once."""
+    set_clock("08:30")
+    source = schedule({"cron": "0 9 * * *", "jitter": jitter})
+    fire.fire_due()
+    set_clock("09:00:01")
+    change(source, config={**source.config, **edit})
+    change(source, name="another name")
+    for minute in range(70):
+        set_clock(f"{9 + minute // 60:02}:{minute % 60:02}:02")
+        fire.fire_due()
+    late = ["09:01"] if edit.get("cron") == "1 9 * * *" else []
+    assert slots() == ["09:00", *late]
+    source.refresh_from_db()
+    assert (source.fires, source.misses) == (1 + len(late), 0)
+
+
+@pytest.mark.django_db
+def test_a_slot_that_waits_out_its_jitter_rings_at_its_moment_though_the_times_were_edited(
+    set_clock: Callable[[str], None],
+) -> None:
+    set_clock("08:30")
+    source = schedule({"cron": "0 9 * * *", "jitter": 3600})
+    fire.fire_due()
+    source.refresh_from_db()
+    moment = source.next_fire_at or clock.now()
+    set_clock("09:00:01")
+    change(source, config={"cron": "0 12 * * *"})
+    set_clock(str((moment - timedelta(seconds=5)).time()))
+    assert fire.fire_due() == 0
+    set_clock(str((moment + timedelta(seconds=5)).time()))
+    assert (fire.fire_due(), slots()) == (1, ["09:00"])
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("catch_up", "rung", "missed"), [("none", 0, 6), ("last", 1, 5), ("all", 6, 0)])
+def test_an_edit_after_an_outage_catches_up_what_the_old_times_owe(
+    set_clock: Callable[[str], None], catch_up: str, rung: int, missed: int
+) -> None:
+    set_clock("02:03")
+    source = schedule({**EVERY_TEN, "catch_up": catch_up})
+    fire.fire_due()
+    set_clock("03:07")
+    change(source, config={"cron": "0 9 * * *"})
+    assert fire.fire_due() == rung
+    source.refresh_from_db()
+    assert (len(slots()), source.fires, source.misses) == (rung, rung, missed)
+    assert iso(source.next_fire_at or clock.now()) == "2027-01-05T09:00:00Z"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("off", [upkeep.archive, partial(upkeep.switch, on=False)])
+def test_what_is_due_when_it_is_turned_off_is_missed_and_said(
+    set_clock: Callable[[str], None], off: Callable[..., None]
+) -> None:
+    set_clock("08:30")
+    source = schedule({"cron": "0 9 * * *", "jitter": 3600})
+    fire.fire_due()
+    set_clock("09:00:01")
+    off(source, by=None)
+    set_clock("11:00")
+    assert fire.fire_due() == 0
+    source.refresh_from_db()
+    assert (slots(), source.fires, source.misses) == ([], 0, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_schedule_that_is_turned_off_between_taking_and_ringing_rings_no_more(
+    set_clock: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CR-13: the slot is taken and not rung; nothing of it starts, and nothing rings when it is on again."""
+    set_clock("02:03")
+    source = schedule({**EVERY_TEN, "catch_up": "all"})
+    fire.fire_due()
+    set_clock("02:30:01")
+
+    def turn_off(name: str) -> None:
+        if name == "after_slots_commit":
+            upkeep.switch(source, on=False, by=None)
+
+    monkeypatch.setattr(fire, "failpoint", turn_off)
+    assert fire.fire_due() == 0
+    set_clock("02:31")
+    fire.fire_due()
+    upkeep.switch(source, on=True, by=None)
+    fire.fire_due()
+    assert not Event.objects.filter(type="report.fired").exists()
+    assert set(source.slots.values_list("outcome", flat=True)) == {"cancelled"}
 
 
 @pytest.mark.django_db
@@ -319,10 +424,10 @@ def test_a_slot_that_cannot_be_stored_now_stops_no_other_schedule(
     fire.fire_due()
     ingest = fire.ingest
 
-    def refusing(arrivals: list[Arrival]) -> list[Outcome]:
+    def refusing(arrivals: list[Arrival], **more: Any) -> list[Outcome]:
         if arrivals[0].source_id == full.pk:
             raise QueueFull
-        return ingest(arrivals)
+        return ingest(arrivals, **more)
 
     monkeypatch.setattr(fire, "ingest", refusing)
     set_clock("02:10")
@@ -392,11 +497,11 @@ def test_a_full_trigger_holds_back_the_slots_of_its_own_schedule_only(
     ScheduleFire.objects.bulk_create([*waiting, ScheduleFire(source=report, fire_at=clock.now(), fired_at=old)])
     ingest, asked = fire.ingest, []
 
-    def without_room(arrivals: list[Arrival]) -> list[Outcome]:
+    def without_room(arrivals: list[Arrival], **more: Any) -> list[Outcome]:
         asked.append(arrivals[0].source_id)
         if arrivals[0].source_id == full.pk:
             raise TriggerFull(trigger="slow")
-        return ingest(arrivals)
+        return ingest(arrivals, **more)
 
     monkeypatch.setattr(fire, "ingest", without_room)
     assert fire.fire_due() == 1

@@ -135,21 +135,22 @@ class Source(models.Model):
         if secrets is not None:
             fields["sealed_secrets"] = crypto.seal(secrets)
         if self.kind == "schedule" and fields.keys() & {"config", "enabled"}:
-            fields["next_fire_at"] = None  # tick plans it anew: what passed while it was off is not caught up
+            fields.setdefault("next_fire_at", None)  # tick plans it anew: what passed while it was off is not caught up
         Source.objects.filter(pk=self.pk).update(**fields, version=F("version") + 1)
         ConfigVersion.bump()
-        told = sorted(set(fields) - {"sealed_secrets", "next_fire_at"}) + (["secrets"] if secrets is not None else [])
+        unsaid = {"sealed_secrets", "next_fire_at", "fires", "misses"}
+        told = sorted(set(fields) - unsaid) + (["secrets"] if secrets is not None else [])
         self.refresh_from_db()
         Audit.write(verb, self, by=by, fields=told, reason=reason)
 
-    def enable(self, *, by: "User | None") -> None:
-        self.change(by=by, verb="enable", enabled=True)
+    def enable(self, *, by: "User | None", **fields: Any) -> None:
+        self.change(by=by, verb="enable", enabled=True, **fields)
 
-    def disable(self, *, by: "User | None", reason: str = "") -> None:
-        self.change(by=by, verb="disable", reason=reason, enabled=False)
+    def disable(self, *, by: "User | None", reason: str = "", **fields: Any) -> None:
+        self.change(by=by, verb="disable", reason=reason, enabled=False, **fields)
 
-    def archive(self, *, by: "User | None") -> None:
-        self.change(by=by, verb="archive", enabled=False, archived_at=clock.now())
+    def archive(self, *, by: "User | None", **fields: Any) -> None:
+        self.change(by=by, verb="archive", enabled=False, archived_at=clock.now(), **fields)
 
 
 def hint_of(secret: str) -> str:

@@ -114,6 +114,11 @@ class Schedule(BaseModel):
         return ZoneInfo(self.timezone)
 
     @property
+    def times(self) -> tuple[Any, ...]:
+        """All that says which slots it has."""
+        return self.cron, self.every, self.once, self.timezone
+
+    @property
     def once(self) -> datetime | None:
         """When it rings by `at`, on the schedule's own clock."""
         return self.at and (self.at.astimezone(self.zone) if self.at.tzinfo else self.at.replace(tzinfo=self.zone))
