@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from django.db import transaction
-from django.db.models import F, Window
+from django.db.models import F, Q, Window
 from django.db.models.functions import RowNumber
 
 from project.lib import clock, live
@@ -18,7 +18,7 @@ from project.lib.failpoints import failpoint
 from triggers.envelope import Arrival
 from triggers.errors import NotValid, TriggerFull
 from triggers.ingest import Outcome, ingest
-from triggers.models import Audit, ScheduleFire, Source
+from triggers.models import Audit, Event, ScheduleFire, Source
 from triggers.silence import switched
 from triggers.sources.schedule import CATCH_UP_CAP, MOST_FILLED, ON_TIME, Due, Schedule, iso, parse_schedule
 
@@ -174,25 +174,38 @@ def later(now: datetime, spread: timedelta, place: int) -> datetime:
 def backfill(source: Source, since: datetime, until: datetime, *, by: "User | None") -> int:
     """Ring every slot of a past range that has not rung, in order, `spread` apart; returns how many that are.
 
-    What rang before rings no more: its slot is taken. Raises NotValid for a range that cannot be filled."""
+    What rang before rings no more, however long ago: its event is a fact that stays. Raises NotValid for a range that
+    cannot be filled."""
     now = clock.now()
     if not since <= until <= now:
         raise NotValid("A range begins before it ends, and ends before now.", field="until")
     if source.next_fire_at is None:
         plan(source, now)  # the slots of `every` hang on its next one
+    told = moments_told(source, since, until)
     with transaction.atomic():
         held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         if not held.enabled or held.archived_at:
             raise NotValid("It is off: turn it on first.", field="since")
-        missing = not_rung(held, since, until)
+        missing = not_rung(held, since, until, told)
         fill(source, missing, now, timedelta(seconds=parse_schedule(held.config).spread))
         Audit.write("back-fill", held, by=by, since=iso(since), until=iso(until), slots=len(missing))
         live.changed("sources", id=source.slug)
     return len(missing)
 
 
-def not_rung(source: Source, since: datetime, until: datetime) -> list[datetime]:
-    """Its slots of a range that have not rung. Raises NotValid for too many.
+def moments_told(source: Source, since: datetime, until: datetime) -> list[datetime]:
+    """The slots of a range, and as far around it as an interval reaches, of which there are events.
+
+    Asked before BEGIN, since it may take its time: what rings meanwhile has its slot."""
+    step = timedelta(seconds=parse_schedule(source.config).every or 0)
+    told = Event.objects.filter(source_slug=source.slug, source=source, ce_id__startswith=f"schedule:{source.pk}:")
+    by_hand = Q(ce_id__startswith=f"schedule:{source.pk}:hand:")
+    times = told.exclude(by_hand).filter(time__range=(since - step, until + step)).values_list("time", flat=True)
+    return [slot for slot in times if slot]
+
+
+def not_rung(source: Source, since: datetime, until: datetime, told: Sequence[datetime]) -> list[datetime]:
+    """Its slots of a range that have not rung, by the slots it took and by those `told`. Raises NotValid for too many.
 
     After an edit or a pause `every` hangs its slots on another moment; it never rings twice within its interval."""
     schedule = parse_schedule(source.config)
@@ -201,7 +214,7 @@ def not_rung(source: Source, since: datetime, until: datetime) -> list[datetime]
         raise NotValid(f"These are over {MOST_FILLED} slots; choose a shorter range.", field="until")
     step = timedelta(seconds=schedule.every or 0)
     fired = source.slots.filter(fire_at__range=(since - step, until + step), outcome="fired").order_by("fire_at")
-    rung = list(fired.values_list("fire_at", flat=True))
+    rung = sorted({*fired.values_list("fire_at", flat=True), *told})
     return [slot for slot in slots if not is_near(slot, rung, step)]
 
 

@@ -484,6 +484,30 @@ def test_a_range_is_filled_with_what_has_not_rung(set_clock: Callable[[str], Non
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("config", [EVERY_TEN, {"every": 600}])
+def test_what_rang_longer_ago_than_payloads_are_kept_rings_no_more(
+    set_clock: Callable[[str], None], later: Callable[..., None], ann: User, config: dict[str, Any]
+) -> None:
+    """Its slot and its key were forgotten; that it rang is a fact that stays."""
+    set_clock("02:00")
+    source = schedule(config)
+    fire.fire_due()
+    for at in ("02:11", "02:21", "02:31"):
+        set_clock(at)
+        fire.fire_due()
+    rung = [event.time for event in Event.objects.order_by("pk") if event.time]
+    assert len(rung) == 3
+    fire.fire(source)
+    later(days=settings.RETENTION_DAYS + 1)
+    retention.prune()
+    fire.fire_due()
+    source.refresh_from_db()
+    assert not source.slots.filter(fire_at__in=rung).exists()
+    assert fire.backfill(source, rung[0], rung[-1], by=ann) == 0
+    assert fire.backfill(source, rung[0] - timedelta(minutes=10), rung[-1], by=ann) == 1
+
+
+@pytest.mark.django_db
 def test_a_full_trigger_holds_back_the_slots_of_its_own_schedule_only(
     set_clock: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
