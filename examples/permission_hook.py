@@ -14,15 +14,18 @@ import hashlib
 import json
 import os
 import sys
+import uuid
 
-from nightdesk import Desk, NightdeskError, Rejected, revealed
+from nightdesk import Desk, NightdeskError, Rejected, UsedUp, revealed
 
 WITHIN = 3500  # seconds; a little less than the timeout above
 
 
 def key_of(call: dict) -> str:
-    """The same for the same call of the same session: a hook that was killed goes on waiting."""
-    text = json.dumps([call.get("session_id"), call.get("tool_use_id"), call["tool_name"], call["tool_input"]])
+    """The same for the same call: a hook that was killed goes on waiting. Without a number of the call every call is
+    another one, also of the same tool with the same input."""
+    number = call.get("tool_use_id") or uuid.uuid4().hex
+    text = json.dumps([call.get("session_id"), number, call["tool_name"], call["tool_input"]])
     return f"hook-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
@@ -30,9 +33,11 @@ def judged(desk: Desk, call: dict) -> tuple[str, str]:
     """`allow` or `deny`, and why."""
     kind, arguments = f"external.{call['tool_name']}", call["tool_input"]
     try:
-        done = desk.act(kind, arguments, key=key_of(call), within=WITHIN, reason=f"in {call.get('cwd', '?')}")
+        done = desk.leave(kind, arguments, key=key_of(call), within=WITHIN, reason=f"in {call.get('cwd', '?')}")
     except Rejected as no:
         return "deny", str(no)
+    except UsedUp as used:
+        return "deny", f"{used}: a nod is for one call. Make a new one."
     if done["revision"] > 1:
         better = json.dumps(revealed(done.arguments, arguments))
         return "deny", f"A reviewer would rather have you call it with {better}. Ask for that."

@@ -12,7 +12,8 @@
         ...
 
 The key names the effect in your own words. After a crash ask again with the same key and the same arguments: you get
-the same action, not a second one, and go on waiting. A key is free again after a day, once its action has ended.
+the same action, not a second one, and go on waiting. A key is free again after a day, once its action has ended. What
+you do yourself is done once a nod: a key whose nod was given before raises UsedUp, unless you say that you resume.
 """
 
 from __future__ import annotations
@@ -94,6 +95,11 @@ class StillHidden(NightdeskError):
     """What people approved holds the desk's mark in place of a credential, and no credential of yours stood there."""
 
 
+class UsedUp(NightdeskError):
+    """Leave for this was given, and its action had ended, before you asked now: one nod is for one time. For another
+    effect take another key; after a crash find out what was done, and resume."""
+
+
 class Unfit(NightdeskError):
     """What people approved lacks an argument that your function needs, or has one that it does not take. Nothing was
     called."""
@@ -128,6 +134,11 @@ class Action(dict[str, Any]):
         return dict(self.get("arguments") or {})
 
     @property
+    def is_new(self) -> bool:
+        """Is this the answer to the request that made it?"""
+        return bool(self.get("is_new"))
+
+    @property
     def has_ended(self) -> bool:
         return self.status == "delivered" or self.status in ENDS
 
@@ -159,8 +170,25 @@ class Desk:
 
         `within` is how many seconds you wait (then NotYet). The rest is as in `ask`. Raises Rejected, Expired,
         Cancelled, Failed, NotYet, Refused, Unreachable."""
+        return self.leave(kind, arguments, key=key, within=within, resume=True, **more)
+
+    def leave(
+        self,
+        kind: str,
+        arguments: Mapping[str, Any],
+        *,
+        key: str,
+        within: float | None = None,
+        resume: bool = False,
+        **more: Any,
+    ) -> Action:
+        """As `act`, for what you do yourself afterwards: leave to do it once.
+
+        Raises UsedUp, too, for a key whose action had ended before you asked; with `resume` you get it all the same."""
         until = ends_at(within)
         asked = self.ask(kind, arguments, key=key, within=within, **more)
+        if asked.status == "delivered" and not (asked.is_new or resume):
+            raise UsedUp(f"A-{asked.id} stands for the key {key!r}, and had ended before you asked now", asked)
         return self.wait(asked.id, within=None if until is None else max(0.0, until - time.monotonic()))
 
     def ask(
@@ -219,28 +247,40 @@ class Desk:
         return Action(self.call("POST", f"/actions/{id}/cancel", {"reason": reason}))
 
     def needs_nod(
-        self, *, key: str, kind: str = "", reason: str = "", within: float | None = None, **more: Any
+        self,
+        *,
+        key: str,
+        kind: str = "",
+        reason: str = "",
+        within: float | None = None,
+        resume: bool = False,
+        **more: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """A decorator: the function is called once people have said yes, with the arguments they said yes to and no
         others: what a reviewer took away has its default, or raises Unfit where there is none.
 
         `key` and `reason` may name arguments as in `str.format`. The kind is `external.<name of the function>`, which
-        is tier high. Arguments must be JSON. After a crash between the nod and the end of the function, the same key
-        calls it once more under the same nod: let it find out what it did already."""
+        is tier high. Arguments must be JSON. One nod is one call: asked again with a key whose nod was given before, it
+        raises UsedUp. After a crash between the nod and the end of the function call `function.resume(…)`, which goes
+        on under that nod, once you know what was done; `resume=True`: the function finds that out itself."""
 
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
             takes, called = inspect.signature(function), kind or f"external.{function.__name__}"
 
-            @functools.wraps(function)
-            def guarded(*args: Any, **kwargs: Any) -> Any:
+            def call(resumes: bool, /, *args: Any, **kwargs: Any) -> Any:
                 bound = takes.bind(*args, **kwargs)
                 bound.apply_defaults()
                 given = dict(bound.arguments)
                 words = {"key": key.format(**given), "reason": reason.format(**given)}
-                done = self.act(called, given, within=within, **words, **more)
+                done = self.leave(called, given, within=within, resume=resumes, **words, **more)
                 agreed = call_of(takes, revealed(done.arguments, given), done)
                 return function(*agreed.args, **agreed.kwargs)
 
+            @functools.wraps(function)
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                return call(resume, *args, **kwargs)
+
+            vars(guarded)["resume"] = functools.partial(call, True)
             return guarded
 
         return wrap
@@ -282,12 +322,12 @@ class Desk:
         request = urllib.request.Request(self.url + path, data, plain, method=method)
         try:
             with OPENER.open(request, timeout=timeout) as answer:
-                told = json.loads(answer.read())
+                told, is_new = dict(json.loads(answer.read())), answer.status == 201
         except urllib.error.HTTPError as error:
             raise Refused(error.code, problem_of(error)) from None
         except ValueError as error:  # half an answer, or something between us and the desk that speaks no JSON
             raise OSError(f"no JSON came back ({error})") from None
-        return dict(told)
+        return told | {"is_new": True} if is_new else told
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):

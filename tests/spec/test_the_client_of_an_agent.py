@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import inspect
 import json
 import os
 import runpy
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,7 +20,7 @@ import pytest
 from django.db import connection
 
 from approvals.kinds import KINDS
-from approvals.models import Action, Connection
+from approvals.models import Action, Connection, Decision
 from project import client
 from project.client import Desk
 from project.people import roles
@@ -196,6 +198,62 @@ def test_a_function_is_called_after_the_nod_with_what_people_said_yes_to(desk: D
     row = Action.objects.get()
     assert (row.kind, row.tier, row.reason, row.step) == ("external.drop", "high", "Nobody reads old", "")
     assert "hunter2" not in row.canonical
+
+
+class TestOneNodIsOneCall:
+    @pytest.fixture
+    def calls(self) -> list[int]:
+        return []
+
+    @pytest.fixture
+    def pay(self, desk: Desk, ben: User, calls: list[int]) -> Any:
+        """Called once already, under a nod."""
+
+        @desk.needs_nod(key="pay-{to}")
+        def pay(to: str, amount: int) -> int:
+            calls.append(amount)
+            return len(calls)
+
+        with Meanwhile(ben):
+            assert pay("bob", 100) == 1
+        return pay
+
+    def test_a_later_one_is_refused_in_this_process_and_in_the_next(
+        self, pay: Any, desk: Desk, calls: list[int]
+    ) -> None:
+        with pytest.raises(client.UsedUp) as refused:
+            pay("bob", 100)
+        assert (refused.value.action or {})["status"] == "delivered"
+        later = Desk(desk.url.removesuffix("/api/v1"), desk.token)
+        with pytest.raises(client.UsedUp):
+            later.needs_nod(key="pay-{to}")(pay.__wrapped__)("bob", 100)
+        with pytest.raises(client.UsedUp):
+            later.leave("external.pay", {"to": "bob", "amount": 100}, key="pay-bob")
+        assert (calls, Decision.objects.count()) == ([100], 1)
+
+    def test_another_key_is_another_nod(self, pay: Any, ben: User, calls: list[int]) -> None:
+        with Meanwhile(ben):
+            pay("eve", 100)
+        assert (calls, Decision.objects.count()) == ([100, 100], 2)
+
+    def test_whoever_resumes_after_a_crash_says_so(self, pay: Any, desk: Desk, calls: list[int]) -> None:
+        assert pay.resume("bob", 100) == 2
+        assert desk.needs_nod(key="pay-{to}", resume=True)(pay.__wrapped__)("bob", 100) == 3
+        assert Decision.objects.count() == 1
+
+    def test_who_was_still_waiting_when_it_crashed_need_not(self, desk: Desk, ben: User, calls: list[int]) -> None:
+        @desk.needs_nod(key="pay-{to}", within=0.1)
+        def pay(to: str) -> None:
+            calls.append(1)
+
+        with pytest.raises(client.NotYet):
+            pay("bob")
+        with Meanwhile(ben):
+            desk.needs_nod(key="pay-{to}")(pay.__wrapped__)("bob")
+        assert calls == [1]
+
+    def test_it_is_still_the_function(self, pay: Any) -> None:
+        assert (pay.__name__, list(inspect.signature(pay.__wrapped__).parameters)) == ("pay", ["to", "amount"])
 
 
 class Editing(Meanwhile):
@@ -386,6 +444,17 @@ def test_the_permission_hook_says_what_people_said(
     assert said["permissionDecision"] == decision
     assert "ben: I have looked" in said["permissionDecisionReason"]
     assert (Action.objects.get().kind, Action.objects.get().tier) == ("external.Bash", "high")
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_the_permission_hook_allows_one_call_a_nod(desk: Desk, ben: User, tmp_path: Path, numbered: bool) -> None:
+    env = {"NIGHTDESK_URL": desk.url.removesuffix("/api/v1"), "NIGHTDESK_TOKEN": desk.token}
+    call = BASH if numbered else {name: value for name, value in BASH.items() if name != "tool_use_id"}
+    with Meanwhile(ben):
+        assert hook(call, tmp_path, **env)["permissionDecision"] == "allow"
+    with Meanwhile(ben, "reject") if not numbered else nullcontext():
+        assert hook(call, tmp_path, **env)["permissionDecision"] == "deny"
+    assert Action.objects.count() == (1 if numbered else 2), "without a number of the call people are asked each time"
 
 
 def test_the_permission_hook_denies_whatever_goes_wrong(tmp_path: Path) -> None:
