@@ -66,6 +66,19 @@ def test_every_kind_of_hmac_source_checks_the_received_bytes(provider: str) -> N
         assert deliver({"body": body, "headers": headers, "slug": provider})[0].status == status
 
 
+def test_two_topics_of_what_a_merchant_did_once_are_two_events() -> None:
+    """Shopify gives both one event id (SOURCES trap 11)."""
+    builders.source("shopify", provider="shopify", secrets=(SECRET,))
+    told = []
+    for topic, order in (("orders/create", {"id": 1}), ("orders/paid", {"id": 1, "paid": True}), ("orders/paid", {})):
+        body = json.dumps(order).encode()
+        mark = base64_of(hmac.new(SECRET.encode(), body, hashlib.sha256).digest())
+        headers = {"X-Shopify-Topic": topic, "X-Shopify-Event-Id": "e-1", "X-Shopify-Hmac-Sha256": mark}
+        told += deliver({"body": body, "headers": headers | {"Content-Type": "application/json"}, "slug": "shopify"})
+    assert [answer.status for answer in told] == [202, 202, 200]
+    assert list(Event.objects.order_by("pk").values_list("ce_id", flat=True)) == ["e-1", "e-1"]
+
+
 def base64_of(digest: bytes) -> str:
     return base64.b64encode(digest).decode()
 

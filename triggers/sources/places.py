@@ -93,8 +93,9 @@ def place_of(rule: Rule | None) -> Place:
     """How to read what the rule's place holds; of several rules, what the first one finds; else empty.
 
     The places: `header`; `json`, a path; `hash`, one text for what stands at all its paths; `join`, what stands at all
-    of them, none empty; `whole`, one text for the body; `first_key_except`, the name of the body's first member. Then
-    `suffix`, a path, and `prefix`, a text, are added, and `named` stands for whatever was found."""
+    of them, none empty, each a path or a place of its own; `whole`, one text for the body; `first_key_except`, the name
+    of the body's first member. Then `suffix`, a path, and `prefix`, a text, are added, and `named` stands for whatever
+    was found."""
     if not rule:
         return lambda headers, data: ""
     if isinstance(rule, list):
@@ -123,7 +124,8 @@ def text_in(rule: Mapping[str, Any]) -> Place:
         path, takes_any = rule["json"], "named" in rule
         return lambda headers, data: "{}" if takes_any and isinstance(at(data, path), dict) else scalar_at(data, path)
     if "join" in rule:
-        return lambda headers, data: joined([scalar_at(data, path) for path in rule["join"]])
+        parts = [text_in({"json": part} if isinstance(part, str) else part) for part in rule["join"]]
+        return lambda headers, data: joined([part(headers, data) for part in parts])
     if "first_key_except" in rule:
         return lambda headers, data: first_key(data, rule["first_key_except"])
     if "whole" in rule:

@@ -30,6 +30,11 @@ class Scheme(dict[str, Any]):
         return place_of(self.get("delivery_id"))
 
     @cached_property
+    def repeats(self) -> Place:
+        """What makes a delivery the same again, where its id alone does not: one id may stand for several events."""
+        return place_of(self.get("repeats"))
+
+    @cached_property
     def kind_of_event(self) -> Place:
         return place_of(self.get("event_type"))
 

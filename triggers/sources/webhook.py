@@ -117,7 +117,8 @@ def delivery(source: Source, scheme: Scheme, headers: dict[str, str], reading: R
         sanitized=reading.sanitized,
         is_own=bool(source.actor) and "actor" in scheme and acts(scheme["actor"], data, source.actor),
     )
-    arrival.keys = keys_of(source, scheme, number, proven.raw, arrival, headers)
+    again = scheme.repeats(headers, data) or number
+    arrival.keys = keys_of(source, scheme, again, proven.raw, arrival, headers)
     if number and (same := scheme.same(headers, data)):
         arrival.keys.append((key_of("same", same), "duplicate"))
     return arrival
