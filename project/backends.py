@@ -34,7 +34,7 @@ def database(name: str, data_dir: Path, *, web: bool) -> dict[str, object]:
 def sqlite(path: str, *, web: bool) -> dict[str, object]:
     """SQLite as we run it: write-ahead log, IMMEDIATE transactions, every commit on the disk before the answer."""
     return {
-        "ENGINE": "django.db.backends.sqlite3",
+        "ENGINE": "project.lib.sqlite",
         "NAME": path,
         "CONN_MAX_AGE": 0 if web else LONG_LIVED,
         "CONN_HEALTH_CHECKS": True,

@@ -99,21 +99,20 @@ class Durable:
         if step := self.journal.recall(name, "call", given):
             return told(step)
         tried = before.attempt if before and before.error else 0
-        tries = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(retries + 1),
-            wait=tenacity.wait_random_exponential(max=LONGEST_PAUSE),
-            retry=tenacity.retry_if_not_exception_type((Permanent, Retry)) & tenacity.retry_if_exception_type(),
-            reraise=True,
-        )
         began = time.monotonic()
+
+        def one_try() -> Any:
+            nonlocal tried
+            tried += 1
+            return self.one_try(name, function, arguments, named, timeout)
+
         try:
             with self.journal.working(name, given), spans.span(f"step {name}"):
-                result = tries(self.one_try, name, function, arguments, named, timeout)
+                result = several(retries)(one_try) if retries else one_try()
         except Exception as error:
-            self.keep(name, given, began, tried + tries.statistics["attempt_number"], error=whole(error))
+            self.keep(name, given, began, tried, error=whole(error))
             raise
         failpoint("after_step_call")
-        tried += tries.statistics["attempt_number"]
         try:
             step = self.keep(name, given, began, tried, text=to_json(result, f"step “{name}”"))
         except (NotJson, ResultTooLarge, RunTooLarge) as error:
@@ -357,6 +356,16 @@ class Durable:
     def write(self, work: Callable[[datetime], T], *, ending: bool = False) -> T:
         """What `work(now)` returns, done in a transaction under the run's fence. See Journal.write."""
         return self.journal.write(work, ending=ending)
+
+
+def several(retries: int) -> tenacity.Retrying:
+    """Calls again after an error, at most `retries` times, but for one that says when it wants to be tried again."""
+    return tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(retries + 1),
+        wait=tenacity.wait_random_exponential(max=LONGEST_PAUSE),
+        retry=tenacity.retry_if_not_exception_type((Permanent, Retry)) & tenacity.retry_if_exception_type(),
+        reraise=True,
+    )
 
 
 def told(step: Step) -> Any:

@@ -14,6 +14,7 @@ from triggers.ingest import store_internal
 from triggers.matching import type_matches
 from triggers.models import Audit, Counted, DeadLetter, Event, Run, Trigger, Wait
 from triggers.models.dead_letter import fingerprint
+from triggers.models.run import Status
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -30,8 +31,10 @@ def end(run: Run, verb: str, now: datetime, *, reason: str = "", **fields: Any) 
     """Move `run` to its end inside the caller's transaction, close its waits and call the hooks."""
     if run.started_at is None:
         fields["not_before"] = None  # its turn is free again
+    may_wait = run.fence > 1 or run.status != Status.RUNNING  # while its first worker holds it, nothing has been asked
     run.move(verb, finished_at=now, reason=reason, leased_until=None, wake_at=None, waiting_for="", **fields)
-    CLOSE_WAITS(run=run.pk, now=now)
+    if may_wait:
+        CLOSE_WAITS(run=run.pk, now=now)
     for hook in registry.at_run_end:
         hook(run)
     if verb == "succeed":

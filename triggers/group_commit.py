@@ -13,6 +13,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from project.lib import unwritten
 from project.lib.failpoints import failpoint
+from project.lib.turnstile import Turnstile
 from triggers import ingest, store
 from triggers.dialect import Cursor, Dialect, Postgres, marks
 from triggers.errors import QueueFull, TriggerFull
@@ -69,6 +70,7 @@ class SqliteWriter(Writer):
         super().__init__()
         self.path = path
         self.db: sqlite3.Connection | None = None
+        self.turnstile = Turnstile(path)
 
     def connected(self) -> sqlite3.Connection:
         if self.db is None:
@@ -79,24 +81,27 @@ class SqliteWriter(Writer):
 
     def commit(self, members: Sequence[Member], version: int) -> None:
         with translated():
-            cursor = self.connected().cursor()
-            db = Dialect(cursor, "?")
-            cursor.execute("BEGIN IMMEDIATE")
-            written = False
-            try:
-                store.write(db, members, version)
-                written = True
-                cursor.execute("COMMIT")
-            except BaseException as error:
-                if cursor.connection.in_transaction:
-                    cursor.execute("ROLLBACK")
-                elif written:  # the disk failed during COMMIT: what it holds is not known
-                    raise Unconfirmed(str(error)) from error
-                raise
+            db = Dialect(self.connected().cursor(), "?")
+            with self.turnstile.held():
+                self.write(db, members, version)
         try:
             read_back(db, members)
         except sqlite3.Error as error:
             raise Unconfirmed(str(error)) from error
+
+    def write(self, db: Dialect, members: Sequence[Member], version: int) -> None:
+        db.cursor.execute("BEGIN IMMEDIATE")
+        written = False
+        try:
+            store.write(db, members, version)
+            written = True
+            db.cursor.execute("COMMIT")
+        except BaseException as error:
+            if self.connected().in_transaction:
+                db.cursor.execute("ROLLBACK")
+            elif written:  # the disk failed during COMMIT: what it holds is not known
+                raise Unconfirmed(str(error)) from error
+            raise
 
     def read_version(self) -> int:
         with translated():
@@ -106,6 +111,7 @@ class SqliteWriter(Writer):
         if self.db is not None:
             self.db.close()
             self.db = None
+        self.turnstile.close()
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ LOST = LEASE.total_seconds() * 2 / 3  # seconds of failed renewals after which t
 LOOK = min(1.0, EVERY)  # seconds between two looks at what the run is at
 SOON = 3  # looks without a run after which the thread sleeps until there is one
 HARD = LEASE.total_seconds()  # seconds past the deadline after which a process that lets no thread run is ended, too
+LATER = 5.0  # seconds that this may come later: to set it for each run anew would take as long as a short run
 EXIT = 70  # the exit code of a child that ended itself
 
 
@@ -64,8 +65,6 @@ class Heartbeat:
         self.is_over = False
 
     def __enter__(self) -> Self:
-        if sys.__stderr__ is not None:
-            faulthandler.dump_traceback_later(self.timeout + HARD, exit=True, file=sys.__stderr__)
         Heart.of_process().add(self)
         return self
 
@@ -77,7 +76,6 @@ class Heartbeat:
         self.is_over = True
         if held:
             self.beating.release()
-        faulthandler.cancel_dump_traceback_later()
 
     def beat(self) -> None:
         """What is due by now; called by the heart at least every LOOK seconds."""
@@ -137,6 +135,7 @@ class Heart:
         self.beats = beats or {}
         self.changed = threading.Condition()
         self.wakes_at = math.inf
+        self.fuse_at = 0.0  # when the clock below Python ends the process; 0: it does not run
         self.thread = threading.Thread(target=self.live, name="heartbeat", daemon=True)
         self.thread.start()
 
@@ -152,18 +151,38 @@ class Heart:
     def add(self, beat: Heartbeat) -> None:
         with self.changed:
             self.beats[beat] = None
+            self.light()
             if beat.deadline < self.wakes_at:
                 self.changed.notify()
+
+    def light(self) -> None:
+        """Let the clock below Python run for as long as the runs of now may take, give or take LATER."""
+        ends_at = max(beat.deadline for beat in self.beats) + HARD
+        if not ends_at <= self.fuse_at <= ends_at + LATER and sys.__stderr__ is not None:
+            self.fuse_at = ends_at + LATER
+            faulthandler.dump_traceback_later(self.fuse_at - time.monotonic(), exit=True, file=sys.__stderr__)
+
+    def put_out(self) -> None:
+        self.fuse_at = 0.0
+        faulthandler.cancel_dump_traceback_later()
 
     def remove(self, beat: Heartbeat) -> None:
         with self.changed:
             self.beats.pop(beat, None)
 
     def live(self) -> None:
+        try:
+            self.beat_on()
+        finally:  # the next run gets a new thread
+            self.put_out()
+
+    def beat_on(self) -> None:
         idle = 0
         while True:
             with self.changed:
                 idle = 0 if self.beats else idle + 1
+                if idle == 1:
+                    self.put_out()
                 self.rest(None if idle > SOON else LOOK)
                 beats = list(self.beats)
             with ExitStack() as all_of_them:

@@ -19,8 +19,8 @@ from triggers.store import Member
 from triggers.threads import beside
 
 logger = logging.getLogger("nightdesk.door")
-BELLS = 4  # of one round: a worker that hears one goes on with whatever is due
-REST = 0.2  # seconds between two rounds while events pour in: a bell costs as much as two deliveries
+BELLS = 2  # of one round: a worker that hears one goes on with whatever is due
+REST = 0.05  # seconds between two rounds: a bell costs as much as two deliveries, and a worker at work needs none
 MOST = 10_000  # events whose bells and waits are still to come; what is beyond is left to tick
 REPEATS = 20  # that wait to be listed; a flood of them is only counted
 
@@ -70,8 +70,7 @@ class Teller:
             fresh, self.fresh = self.fresh, []
             repeats, self.repeats = self.repeats, []
             await beside(tell, fresh, repeats)
-            if len(fresh) > BELLS:
-                await asyncio.sleep(REST)
+            await asyncio.sleep(REST)
 
     async def finish(self) -> None:
         if self.task is not None:

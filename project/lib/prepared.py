@@ -203,6 +203,13 @@ class Insert:
         self.sql = f'INSERT INTO "{model._meta.db_table}" ({columns}) VALUES ({places})'
 
     def __call__(self, row: models.Model) -> None:
-        values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in self.fields]
+        values = [stored(field, getattr(row, field.attname)) for field in self.fields]
         with cursor() as run:
             run.execute(self.sql, values)
+
+
+def stored(field: Any, value: Any) -> Any:
+    """As the ORM would write it; it asks each field, though a text in a text's column stays what it is."""
+    if value is None or (type(value) is str and isinstance(field, models.CharField | models.TextField)):
+        return value
+    return field.get_db_prep_save(value, connection)

@@ -18,7 +18,8 @@ NO_WORDS = re.compile(r"\b(send_robust|post_save|pre_save|post_delete|pre_delete
 
 
 def test_no_module_is_named_after_nothing():
-    folders = {path.parent.name for path in tree.modules()} | {path.stem for path in tree.modules()}
+    ours = [path for path in tree.modules() if tree.named(path) != "project/lib/sqlite/base.py"]  # as Django asks
+    folders = {path.parent.name for path in ours} | {path.stem for path in ours}
     assert folders & NO_MODULES == set()
 
 

@@ -75,3 +75,26 @@ def test_an_agent_that_a_delivery_names_has_moved_when_all_is_told() -> None:
     asyncio.run(deliver())
     assert AgentEvent.objects.values_list("outcome", "start", "end").get() == ("moved", "idle", "planning")
     assert Run.objects.get().handler == "plan-task"
+
+
+def test_what_comes_while_it_rests_is_told_in_one_go(gathered: list[list[Told]]) -> None:
+    """A bell costs as much as two deliveries, and a worker that heard one looks for more by itself."""
+
+    async def run() -> None:
+        teller = Teller()
+        for seq in range(1, 6):
+            teller.fresh.append(Told(seq, (seq,), awaited=False, later=False))
+            teller.start()
+            while len(gathered) == 0:
+                await asyncio.sleep(0)
+        await teller.finish()
+
+    asyncio.run(run())
+    assert [[told.seq for told in fresh] for fresh in gathered] == [[1], [2, 3, 4, 5]]
+
+
+def test_a_round_rings_for_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    rung: list[int] = []
+    monkeypatch.setattr(telling.bells, "ring", lambda runs: rung.extend(runs) or len(rung))
+    telling.tell([Told(seq, (seq,), awaited=False, later=False) for seq in range(1, 40)], [])
+    assert rung == [1, 2]
