@@ -3,7 +3,7 @@
 import shutil
 import sys
 
-from bench import decision, door, files, idle, pages, plans, runs, start, timers, verify
+from bench import agents, decision, door, files, idle, pages, plans, runs, start, timers, verify
 
 FIGURES = {
     "door": door.main,
@@ -16,6 +16,7 @@ FIGURES = {
     "timers": timers.main,
     "pages": pages.main,
     "plans": plans.main,
+    "agents": agents.main,
 }
 
 

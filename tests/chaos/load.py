@@ -106,9 +106,9 @@ class Caller:
         return 0
 
 
-def sign(secret: str, order: int) -> tuple[dict[str, str], bytes]:
+def sign(secret: str, order: int, type: str = "order.created") -> tuple[dict[str, str], bytes]:
     """Headers and body of a generic delivery about this order, the same each time."""
-    envelope = {"event_type": "order.created", "event_id": f"order-{order}", "timestamp": "2026-01-01T00:00:00Z"}
+    envelope = {"event_type": type, "event_id": f"order-{order}", "timestamp": "2026-01-01T00:00:00Z"}
     body = json.dumps({**envelope, "data": {"order": order}}).encode()
     mark = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     return {"content-type": "application/json", "x-signature": mark}, body
