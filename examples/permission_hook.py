@@ -33,7 +33,9 @@ def judged(desk: Desk, call: dict) -> tuple[str, str]:
     """`allow` or `deny`, and why."""
     kind, arguments = f"external.{call['tool_name']}", call["tool_input"]
     try:
-        done = desk.leave(kind, arguments, key=key_of(call), within=WITHIN, reason=f"in {call.get('cwd', '?')}")
+        done = desk.act(
+            kind, arguments, once=True, key=key_of(call), within=WITHIN, reason=f"in {call.get('cwd', '?')}"
+        )
     except Rejected as no:
         return "deny", str(no)
     except UsedUp as used:

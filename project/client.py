@@ -12,8 +12,8 @@
         ...
 
 The key names the effect in your own words. After a crash ask again with the same key and the same arguments: you get
-the same action, not a second one, and go on waiting. A key is free again after a day, once its action has ended. What
-you do yourself is done once a nod: a key whose nod was given before raises UsedUp, unless you say that you resume.
+the same action, not a second one, and go on waiting. A key is free again after a day, once its action has ended. A
+nod for what you do yourself is for one time: UsedUp.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -43,7 +42,8 @@ PATIENCE = 300.0  # seconds a call is tried again; every one may safely be sent 
 STALE = 300  # seconds a call-back may be old
 AGAIN = (408, 429, 500, 502, 503, 504)
 RUNNING = "running"  # the code of a refusal: the same request is under way
-REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)  # there may be none of these
+Given = Mapping[str, Any]  # arguments by name
 HIDDEN = re.compile(r"hidden:[0-9a-f]{16}")  # what the desk shows in place of a credential
 
 
@@ -96,13 +96,11 @@ class StillHidden(NightdeskError):
 
 
 class UsedUp(NightdeskError):
-    """Leave for this was given, and its action had ended, before you asked now: one nod is for one time. For another
-    effect take another key; after a crash find out what was done, and resume."""
+    """It had been approved, and had ended, before you asked: one nod is for one time. Take another key, or resume."""
 
 
 class Unfit(NightdeskError):
-    """What people approved lacks an argument that your function needs, or has one that it does not take. Nothing was
-    called."""
+    """What people approved lacks an argument that your function needs, or has one that it does not take."""
 
 
 class Forged(NightdeskError):
@@ -134,11 +132,6 @@ class Action(dict[str, Any]):
         return dict(self.get("arguments") or {})
 
     @property
-    def is_new(self) -> bool:
-        """Is this the answer to the request that made it?"""
-        return bool(self.get("is_new"))
-
-    @property
     def has_ended(self) -> bool:
         return self.status == "delivered" or self.status in ENDS
 
@@ -164,37 +157,22 @@ class Desk:
         self.patience = patience
 
     def act(
-        self, kind: str, arguments: Mapping[str, Any], *, key: str, within: float | None = None, **more: Any
+        self, kind: str, arguments: Given, *, key: str, within: float | None = None, once: bool = False, **more: Any
     ) -> Action:
         """Ask for it and wait until it has ended; the action with its result, when it was done.
 
-        `within` is how many seconds you wait (then NotYet). The rest is as in `ask`. Raises Rejected, Expired,
-        Cancelled, Failed, NotYet, Refused, Unreachable."""
-        return self.leave(kind, arguments, key=key, within=within, resume=True, **more)
-
-    def leave(
-        self,
-        kind: str,
-        arguments: Mapping[str, Any],
-        *,
-        key: str,
-        within: float | None = None,
-        resume: bool = False,
-        **more: Any,
-    ) -> Action:
-        """As `act`, for what you do yourself afterwards: leave to do it once.
-
-        Raises UsedUp, too, for a key whose action had ended before you asked; with `resume` you get it all the same."""
+        `within` is how many seconds you wait (then NotYet). With `once`, for leave to do it yourself, a key whose action
+        had ended before raises UsedUp. The rest is as in `ask`. Raises Rejected, Expired, Cancelled, Failed, Refused."""
         until = ends_at(within)
         asked = self.ask(kind, arguments, key=key, within=within, **more)
-        if asked.status == "delivered" and not (asked.is_new or resume):
+        if once and asked.status == "delivered" and not asked.get("is_new"):
             raise UsedUp(f"A-{asked.id} stands for the key {key!r}, and had ended before you asked now", asked)
         return self.wait(asked.id, within=None if until is None else max(0.0, until - time.monotonic()))
 
     def ask(
         self,
         kind: str,
-        arguments: Mapping[str, Any],
+        arguments: Given,
         *,
         key: str,
         connection: str | None = None,
@@ -247,14 +225,7 @@ class Desk:
         return Action(self.call("POST", f"/actions/{id}/cancel", {"reason": reason}))
 
     def needs_nod(
-        self,
-        *,
-        key: str,
-        kind: str = "",
-        reason: str = "",
-        within: float | None = None,
-        resume: bool = False,
-        **more: Any,
+        self, *, key: str, kind: str = "", reason: str = "", within: float | None = None, **more: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """A decorator: the function is called once people have said yes, with the arguments they said yes to and no
         others: what a reviewer took away has its default, or raises Unfit where there is none.
@@ -262,25 +233,25 @@ class Desk:
         `key` and `reason` may name arguments as in `str.format`. The kind is `external.<name of the function>`, which
         is tier high. Arguments must be JSON. One nod is one call: asked again with a key whose nod was given before, it
         raises UsedUp. After a crash between the nod and the end of the function call `function.resume(…)`, which goes
-        on under that nod, once you know what was done; `resume=True`: the function finds that out itself."""
+        on under that nod, once you know what was done."""
 
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
             takes, called = inspect.signature(function), kind or f"external.{function.__name__}"
 
-            def call(resumes: bool, /, *args: Any, **kwargs: Any) -> Any:
+            def call(once: bool, /, *args: Any, **kwargs: Any) -> Any:
                 bound = takes.bind(*args, **kwargs)
                 bound.apply_defaults()
                 given = dict(bound.arguments)
                 words = {"key": key.format(**given), "reason": reason.format(**given)}
-                done = self.leave(called, given, within=within, resume=resumes, **words, **more)
+                done = self.act(called, given, within=within, once=once, **words, **more)
                 agreed = call_of(takes, revealed(done.arguments, given), done)
                 return function(*agreed.args, **agreed.kwargs)
 
             @functools.wraps(function)
             def guarded(*args: Any, **kwargs: Any) -> Any:
-                return call(resume, *args, **kwargs)
+                return call(True, *args, **kwargs)
 
-            vars(guarded)["resume"] = functools.partial(call, True)
+            vars(guarded)["resume"] = functools.partial(call, False)
             return guarded
 
         return wrap
@@ -294,8 +265,7 @@ class Desk:
         slack: float = 0,
         until: float | None = None,
     ) -> dict[str, Any]:
-        """One request, sent again while the desk cannot answer it, but not after `until`. Raises Refused,
-        Unreachable."""
+        """One request, sent again while the desk cannot answer it, till `until` at most. Raises Refused, Unreachable."""
         over, pause = time.monotonic() + self.patience, 1.0
         over = over if until is None else min(over, until)
         while True:
@@ -362,15 +332,13 @@ def ended(action: Action) -> Action:
     return action
 
 
-def call_of(takes: inspect.Signature, approved: Mapping[str, Any], action: Action) -> inspect.BoundArguments:
+def call_of(takes: inspect.Signature, approved: Given, action: Action) -> inspect.BoundArguments:
     """The call that people said yes to: made of the approved arguments and nothing else. Raises Unfit."""
-    known = takes.parameters
-    needed = {name for name, one in known.items() if one.default is one.empty and one.kind not in REST}
-    if wrong := sorted(needed - approved.keys() | approved.keys() - known.keys()):
-        raise Unfit(
-            f"A-{action.id} was approved with other arguments than the function takes: {', '.join(wrong)}", action
-        )
-    call = inspect.BoundArguments(takes, OrderedDict((name, approved[name]) for name in known if name in approved))
+    free = {name for name, one in takes.parameters.items() if one.default is not one.empty or one.kind in REST}
+    if wrong := sorted(takes.parameters.keys() - free - approved.keys() | approved.keys() - takes.parameters.keys()):
+        raise Unfit(f"A-{action.id}: the function does not take what was approved: {', '.join(wrong)}", action)
+    call = takes.bind_partial()
+    call.arguments.update(approved)
     call.apply_defaults()
     return call
 
