@@ -12,14 +12,13 @@ from langgraph.types import interrupt
 
 from approvals.models import Action
 from approvals.tiers import Tier
-from project.lib import failpoints
 from tests import builders
 from tests.agent_runs import actions, again
+from tests.dying import Gone, dying_behind, taken_up_again
 from tests.handlers import work
 from tests.house.tree import ROOT
 from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
 from triggers import redrive, registry
-from triggers.execute import reclaim
 from triggers.models import DeadLetter, Run, Step
 
 pytestmark = pytest.mark.django_db
@@ -114,10 +113,6 @@ def test_a_replay_runs_no_node(shop, story):
     assert Action.objects.count() == 1
 
 
-class Gone(BaseException):
-    """The worker dies here."""
-
-
 def test_no_node_before_the_interrupt_runs_twice_wherever_the_worker_dies(shop, story):
     """Behind each single commit of the run; the effect happens once."""
     changed_kind(tier=Tier.LOW)
@@ -125,24 +120,13 @@ def test_no_node_before_the_interrupt_runs_twice_wherever_the_worker_dies(shop, 
     for nth in range(1, 40):
         shop.done.clear()
         story.ran.clear()
-        passed = 0
-
-        def die(place: str, nth: int = nth) -> None:
-            nonlocal passed
-            passed += place == "after_journal"
-            if place == "after_journal" and passed == nth:
-                raise Gone
-
-        failpoints.reached = die
-        try:
+        with dying_behind(nth) as passed:
             run = to_its_end()
-        finally:
-            failpoints.reached = None
         assert run.status == "succeeded", f"it died at commit {nth}"
         assert (story.ran["count"], story.ran["look"], story.ran["thank"]) == (1, 1, 1), f"it died at commit {nth}"
         assert story.ran["ask"] == 2
         assert [order.cups for order in shop.done.values()] == [2]
-        if passed < nth:
+        if passed.commits < nth:
             break
         deaths += 1
     assert deaths >= 5
@@ -152,11 +136,7 @@ def to_its_end() -> Run:
     try:
         begin()
     except Gone:
-        lost = Run.objects.filter(status="running").first()
-        if lost is not None:
-            reclaim(lost.pk, lost.fence, reason="worker_lost")
-        Run.objects.filter(status="queued").update(due_at="2020-01-01T00:00Z")
-        work()
+        taken_up_again()
     return Run.objects.latest("pk")
 
 

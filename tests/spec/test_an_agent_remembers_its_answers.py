@@ -11,17 +11,16 @@ from django.utils.module_loading import import_string
 from approvals.models import Action
 from approvals.tiers import Tier
 from project.agent.models import Reservation, Spending
-from project.lib import clock, failpoints
+from project.lib import clock
 from tests import builders
 from tests.agent_runs import Playing, stage, start, trigger_of
 from tests.chaos.faults import CAUSES
-from tests.handlers import work
+from tests.dying import Gone, dying_behind, taken_up_again
 from tests.nodding import Shop, changed_kind, now_of, say, serving, settle
 from tests.scripted_model import calls, drips, fails, hangs_up, says
 from triggers import redrive
 from triggers.durable import Durable
 from triggers.errors import GivenBack
-from triggers.execute import reclaim
 from triggers.journal import Journal
 from triggers.models import DeadLetter, Run, Step
 
@@ -57,10 +56,6 @@ def test_each_answer_is_a_step_that_says_what_was_asked_and_what_it_cost(shop, p
     assert step["response"]["parts"][0]["content"] == "Two cups."
 
 
-class Gone(BaseException):
-    """The worker dies here."""
-
-
 def test_no_answer_that_was_kept_is_paid_for_again_wherever_the_worker_dies(shop, playing):
     """Three requests, one order and one look between them; behind each single commit of the run its worker dies."""
     changed_kind(tier=Tier.LOW)
@@ -69,22 +64,11 @@ def test_no_answer_that_was_kept_is_paid_for_again_wherever_the_worker_dies(shop
         shop.done.clear()
         looks = calls(("event_search", {"words": "tea"}))
         model = playing(looks, calls(("shop_order", {"cups": 2})), says("done"))
-        passed = 0
-
-        def die(place: str, nth: int = nth) -> None:
-            nonlocal passed
-            passed += place == "after_journal"
-            if place == "after_journal" and passed == nth:
-                raise Gone
-
-        failpoints.reached = die
-        try:
+        with dying_behind(nth) as passed:
             run = to_its_end()
-        finally:
-            failpoints.reached = None
         assert (run.status, model.paid) == ("succeeded", 3), f"it died at commit {nth}"
         assert [order.cups for order in shop.done.values()] == [2]
-        if passed < nth:
+        if passed.commits < nth:
             break
         deaths += 1
     assert deaths >= 9, "each step, wait and end of the run is such a place"
@@ -95,16 +79,8 @@ def to_its_end() -> Run:
     try:
         start(tools=["shop.order", "event.search"])
     except Gone:
-        lose()
-        work()
+        taken_up_again()
     return Run.objects.latest("pk")
-
-
-def lose() -> None:
-    lost = Run.objects.filter(status="running").first()
-    if lost is not None:
-        reclaim(lost.pk, lost.fence, reason="worker_lost")
-    Run.objects.filter(status="queued").update(due_at="2020-01-01T00:00Z")
 
 
 def test_a_worker_without_time_for_a_whole_request_gives_the_run_back(shop, playing):
