@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connection, connections
@@ -64,6 +65,57 @@ def test_every_kind_of_hmac_source_checks_the_received_bytes(provider: str) -> N
         encoded = base64_of(mac.digest()) if where["encoding"] == "base64" else mac.hexdigest()
         headers = {where["header"]: where.get("prefix", "") + encoded, "Content-Type": "application/json"}
         assert deliver({"body": body, "headers": headers, "slug": provider})[0].status == status
+
+
+FIELDS = {"MessageSid": "SM1", "SmsStatus": "received", "From": "+1", "Body": "pay 5"}
+ADDRESS = "https://desk.example/hooks/seen"
+AS_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+SEEN = {  # provider, its config, and one delivery as it came and as whoever saw it may send it again
+    "fields in another order": (
+        ("twilio", {"url": ADDRESS}),
+        lambda mark: [
+            (urlencode(fields), AS_FORM | {"X-Twilio-Signature": mark, "I-Twilio-Idempotency-Token": f"t-{number}"})
+            for number, fields in enumerate(
+                [list(FIELDS.items()), list(reversed(FIELDS.items())), [*FIELDS.items(), ("From", "+1")]]
+            )
+        ],
+    ),
+    "without the header of its id": (
+        ("custom", {"header": "X-Sig", "delivery_id": "{h:X-Id}"}),
+        lambda mark: [
+            ('{"a":1}', {"X-Sig": mark, "Content-Type": "application/json"} | more) for more in ({"X-Id": "1"}, {}, {})
+        ],
+    ),
+    "as another type": (
+        ("generic", {}),
+        lambda mark: [
+            ('{"event_id":"1"}', {"X-Signature": mark, "Content-Type": kind})
+            for kind in (
+                "application/json",
+                "text/plain",
+                "application/x-www-form-urlencoded",
+                "application/octet-stream",
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("way", SEEN)
+def test_who_saw_one_delivery_cannot_have_it_count_again(way: str) -> None:
+    (provider, config), made = SEEN[way]
+    builders.source("seen", provider=provider, secrets=(SECRET,), config=config)
+    body = made("")[0][0]
+    if provider == "twilio":
+        text = ADDRESS + "".join(name + value for name, value in sorted(FIELDS.items()))
+        mark = base64_of(hmac.digest(SECRET.encode(), text.encode(), "sha1"))
+    else:
+        mark = hmac.digest(SECRET.encode(), body.encode(), "sha256").hex()
+    told = [
+        deliver({"slug": "seen", "body": text.encode(), "headers": headers})[0].status for text, headers in made(mark)
+    ]
+    assert set(told) <= {200, 202}
+    assert Event.objects.count() == 1
 
 
 def test_two_topics_of_what_a_merchant_did_once_are_two_events() -> None:

@@ -80,6 +80,11 @@ class Scheme(dict[str, Any]):
         """Whether somebody who saw a delivery can send it again without its id."""
         return "delivery_id" in self and self.covers_body and not self.signs_id
 
+    @cached_property
+    def signs_form(self) -> bool:
+        """Whether the fields of a form are signed, in whatever order they stand, and not its bytes."""
+        return "{form}" in self.get("signed", "")
+
     @property
     def id_headers(self) -> list[str]:
         """The headers in which an id may stand, as the template of what is signed names them."""

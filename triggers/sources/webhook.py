@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from project.lib import crypto
 from project.lib.text import REPLACED, is_storable, made_storable
 from triggers.cloudevents import MOST, read_events, time_of
@@ -21,6 +23,7 @@ from triggers.sources.forged import Forged
 from triggers.sources.places import at, first_of
 from triggers.sources.replies import Handshake, Heard, Reply, acknowledgement, handshake
 from triggers.sources.scheme import CREDENTIALS, Scheme
+from triggers.sources.signed_text import form_text
 from triggers.sources.xml_body import read_xml
 from triggers.viewing import event_view
 
@@ -97,7 +100,7 @@ def greet(scheme: Mapping[str, Any], heard: Heard, now: float, *, greets: bool) 
 
 def delivery(source: Source, scheme: Scheme, headers: dict[str, str], reading: Reading, proven: Proven) -> Arrival:
     data = reading.value
-    number = scheme.number(headers, data)
+    number = scheme.number(headers, data) or number_inside(scheme, headers, reading, proven.raw)
     if not is_storable(number) or (reading.sanitized and REPLACED in number):
         raise BadDelivery("The delivery id holds a NUL or half a surrogate pair.")
     subject = first_of(scheme["subject"], data) if "subject" in scheme else ""
@@ -122,6 +125,16 @@ def delivery(source: Source, scheme: Scheme, headers: dict[str, str], reading: R
     if number and (same := scheme.same(headers, data)):
         arrival.keys.append((key_of("same", same), "duplicate"))
     return arrival
+
+
+def number_inside(scheme: Scheme, headers: dict[str, str], reading: Reading, raw: bytes) -> str:
+    """The id in a body that is JSON and was said to be something else: a word of the sender's takes no id away."""
+    if reading.text is None or not raw.lstrip().startswith(b"{"):
+        return ""
+    try:
+        return scheme.number(headers, orjson.loads(raw))
+    except orjson.JSONDecodeError:
+        return ""
 
 
 def acts(paths: str | list[str], data: Any, actor: str) -> bool:
@@ -159,15 +172,16 @@ def keys_of(
 ) -> list[tuple[str, str]]:
     """What makes this delivery the same again: the source's own expression, or the delivery's id.
 
-    An id the signature does not cover can be replaced by anyone who has seen one delivery: then the body counts too.
-    It can be taken away as well, by leaving out its header or saying that JSON is none: of a provider that always sends
-    one the body counts too, unless the id is in a header that is signed."""
+    An id the signature does not cover can be replaced by anyone who has seen one delivery: then what was signed counts
+    too. It can be taken away as well, by leaving out its header: of a provider that always sends one, and of a source
+    that says in which header, what was signed counts too, unless that header is signed."""
     if source.idempotency_key and (own := expression(source, arrival, headers)):
         return [(key_of("key", own), "duplicate")]
     keys = [(key_of("id", number), "duplicate")] if number else []
-    always = scheme.id_may_go and (source.provider or source.kind) not in OWN_TYPES
+    always = scheme.id_may_go and (bool(scheme.id_headers) or (source.provider or source.kind) not in OWN_TYPES)
     if always or (number and not scheme.covers_id):
-        keys.append(("body:" + hashlib.sha256(body).hexdigest(), "same_body"))
+        signed = (form_text(body, headers) if scheme.signs_form else b"") or body
+        keys.append(("body:" + hashlib.sha256(signed).hexdigest(), "same_body"))
     return keys
 
 
