@@ -1,5 +1,6 @@
 """What is said in a chat becomes one event, however often, by whichever way and to however many bots it is told."""
 
+import base64
 import hashlib
 import hmac
 import json
@@ -109,3 +110,13 @@ def test_a_robot_of_dingtalk_is_mentioned() -> None:
     event = Event.objects.get()
     assert (event.type, event.ce_id, event.duplicates) == ("dingtalk.robot.text", "msg-1", 1)
     assert event.data["text"]["content"] == " hello"
+
+
+def test_a_robot_that_names_no_message_is_heard_all_the_same() -> None:
+    """Its secret has no key to seal DingTalk's own answer with."""
+    builders.source("robot", kind="dingtalk", provider="dingtalk", secrets=("SECrobot",))
+    when = str(int(time.time() * 1000))
+    mark = base64.b64encode(hmac.digest(b"SECrobot", f"{when}\nSECrobot".encode(), "sha256")).decode()
+    headers = {"timestamp": when, "sign": mark, "Content-Type": "application/json"}
+    [answer] = deliver({"slug": "robot", "body": b'{"text":"hi"}', "headers": headers})
+    assert (answer.status, Event.objects.get().data) == (202, {"text": "hi"})

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
@@ -58,7 +59,14 @@ def handshake(scheme: Mapping[str, Any], heard: Heard, now: float) -> Reply | No
 
 
 def acknowledgement(scheme: Mapping[str, Any], heard: Heard, now: float) -> Reply | None:
-    """What this provider wants to hear of an accepted delivery; None where the desk's own words do."""
+    """What this provider wants to hear of an accepted delivery; None where the desk's own words do, also where its
+    own cannot be made, as under a robot's secret, which has no key: an answer keeps no event out."""
+    with suppress(ValueError):
+        return own_words(scheme, heard, now)
+    return None
+
+
+def own_words(scheme: Mapping[str, Any], heard: Heard, now: float) -> Reply | None:
     if wish := scheme.get("reply"):
         return shown_reply(wish, scheme, heard, now)
     for rule in scheme.get("replies", ()):
