@@ -24,6 +24,7 @@ from triggers.sources.kafka import parse_topics
 from triggers.sources.mail import parse_mailbox
 from triggers.sources.stream import parse_stream
 
+TAKEN_WITHIN = 5.0  # seconds in which a broker takes a record
 TIMEOUT = 90.0  # seconds until the desk tells of it: a mailbox without IDLE is looked at every minute
 FAULTS = (
     Trouble,
@@ -51,11 +52,13 @@ def into_stream(source: Source, number: int) -> None:
 
 def into_topic(source: Source, number: int) -> None:
     config = parse_topics(source.config)
-    producer = Producer(config.cluster(source.password).settings(**{"acks": "all", "message.timeout.ms": 20_000}))
-    producer.produce(
-        config.topics[0], key=f"order-{number}".encode(), value=json.dumps({"id": number, **ORDER}).encode()
-    )
-    if producer.flush(20):
+    wait = {"acks": "all", "message.timeout.ms": int(TAKEN_WITHIN * 1000)}
+    producer = Producer(config.cluster(source.password).settings(**wait))
+    faults: list[Any] = []  # of a record that was given up: it is counted as flushed all the same
+    value = json.dumps({"id": number, **ORDER}).encode()
+    told = {"on_delivery": lambda error, record: faults.append(error) if error else None}
+    producer.produce(config.topics[0], key=f"order-{number}".encode(), value=value, **told)
+    if producer.flush(TAKEN_WITHIN * 2) or faults:
         raise NotWritten(f"the brokers {', '.join(config.brokers)} do not take it")
 
 

@@ -294,3 +294,10 @@ def test_a_connection_without_a_cluster_is_refused(config, said):
         check_connection("kafka", config, {}, practice=False)
     assert (refused.value.facts["field"], said in refused.value.detail) == ("brokers", True)
     check_connection("kafka", {}, {}, practice=True)
+
+
+def test_a_sample_that_no_broker_takes_is_not_called_written(far, settings, monkeypatch):
+    monkeypatch.setattr(sample_entries, "TAKEN_WITHIN", 0.5)
+    settings.EGRESS_ALLOW = ["127.0.0.1:9"]
+    with pytest.raises(sample_entries.NotWritten, match="do not take it"):
+        sample_entries.into_topic(topics(far, brokers=["127.0.0.1:9"]), 7)
