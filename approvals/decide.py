@@ -23,6 +23,7 @@ from approvals.errors import (
     StepUpRequired,
     TooLate,
 )
+from approvals.kinds import KINDS
 from approvals.models import Act, Action, Decision
 from approvals.models.action import Status
 from approvals.refusals import (
@@ -204,7 +205,8 @@ def adjusted(held: Action, word: Word, ruling: Ruling, now: datetime) -> Approva
         forbid(held, ruling.denied_by, now, **policy.written(ruling))
         return AlreadyDecided(**how_it_ended(held))
     if ruling.tier.rank > Tier(held.tier).rank:
-        held.move("edit", revision=held.revision + 1, given=0, reason_code="policy_stricter", **policy.written(ruling))
+        wanted = policy.asked_as(KINDS.get(held.kind), ruling)
+        held.move("edit", revision=held.revision + 1, given=0, reason_code="policy_stricter", **wanted)
         Audit.write("ask for more", held, revision=held.revision, policy=ruling.version, rule=ruling.name)
         show(held)
         return Changed(digest=held.digest, revision=held.revision)

@@ -125,7 +125,7 @@ def edit(
         connection_version=action.connection.version if action.connection else 0,
         requester_chain=chain,
         given=0,
-        **policy.written(ruling),
+        **policy.asked_as(KINDS.get(action.kind), ruling),
     )
     Audit.write("edit", action, by=by, revision=action.revision, digest=action.digest, reason=words.get("reason", ""))
     show(action)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from django.db.models import QuerySet
 
 from approvals import requesters
 from approvals.errors import PolicyMoved
-from approvals.kinds import KINDS
+from approvals.kinds import KINDS, Kind
 from approvals.models import Action, Decision, PolicyVersion
 from approvals.rules import DEFAULT, Reason, Rule, Ruling, judge, read_rules
 from approvals.tallying import Count, Panel, merged, tally
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 BLANK = {"type": "", "source": "", "ce_source": "", "subject": ""}  # of an action that no event led to
 BY_AGENT = "proposed_by_agent"
+USUAL_TAKE_BACK = timedelta(seconds=10)  # of what people said yes to
 TRIES = 20  # that a door computes the verdict again, while somebody changes the policy under it
 
 UNREADABLE = (ValueError, LookupError, TypeError)  # of a stored text that is no action
@@ -303,3 +304,16 @@ def written(found: Ruling) -> dict[str, Any]:
         "allowed_by": found.allowed_by,
         "ruled_by": [said.told() for said in found.reasons],
     }
+
+
+def asked_as(kind: Kind | None, found: Ruling) -> dict[str, Any]:
+    """The same of what people are asked about from now on: a new row, a new revision, a higher tier."""
+    return {**written(found), "take_back_for": int(take_back_for(kind, found).total_seconds())}
+
+
+def take_back_for(kind: Kind | None, found: Ruling) -> timedelta:
+    """How long it is held back after the yes, or, on low, before it happens by itself."""
+    own = kind.take_back if kind else None
+    if own is None:
+        own = USUAL_TAKE_BACK if found.tier.waits else timedelta(0)
+    return max(own, timedelta(seconds=found.hold))

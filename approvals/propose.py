@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
-from approvals import budget, kinds, policy, requesters
+from approvals import budget, policy, requesters
 from approvals.errors import Drifted, KeyTaken, Rejected
 from approvals.models import Act, Action, Compensation
 from approvals.models.action import Status
@@ -217,13 +217,13 @@ def insert(
         budget.check(run, wish)
     before = Action.objects.filter(kind=wish.kind.name, connection=wish.connection, key=key)
     refuse_nagging(before, key, now)
-    hold = take_back_for(wish.kind, ruling)
+    hold = policy.take_back_for(wish.kind, ruling)
     expires_at = now + (min(wish.expires, timedelta(seconds=ruling.expires)) if ruling.expires else wish.expires)
     waits = ruling.tier.waits
     action = Action.objects.create(
         kind=wish.kind.name,
         kind_version=wish.kind.version,
-        **policy.written(ruling),
+        **policy.asked_as(wish.kind, ruling),
         status=Status.AWAITING if waits or ruling.denied_by else Status.APPROVED,
         title=wish.title,
         sealed_arguments=crypto.seal(wish.hidden),
@@ -236,7 +236,6 @@ def insert(
         key_is_implicit=wish.key is None,
         generation=(before.aggregate(last=Max("generation"))["last"] or 0) + 1,
         compensates=compensates,
-        take_back_for=int(hold.total_seconds()),
         created_at=now,
         expires_at=expires_at,
         not_before=None if waits else now + hold,
@@ -296,10 +295,3 @@ def ruling_on(run: Run, step: str, wish: Wish) -> Ruling:
     slug, key = wish.connection.slug if wish.connection else "", wish.key or implicit_key(run, step)
     asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.title, run, None)
     return budget.within(asked, lambda: budget.is_over(run, wish))
-
-
-def take_back_for(kind: kinds.Kind, ruling: Ruling) -> timedelta:
-    """How long it is held back after the yes, or, on low, before it happens by itself."""
-    usual = timedelta(seconds=10) if ruling.tier.waits else timedelta(0)
-    own = usual if kind.take_back is None else kind.take_back
-    return max(own, timedelta(seconds=ruling.hold))

@@ -179,7 +179,7 @@ def ask_again(action: Action, now: datetime, why: Obstacle, ruling: Ruling, foun
         requester_chain=[*action.requester_chain, *policy.chain_added(action, asked)],
         reason_code=REASONS[why],
         **state,
-        **policy.written(asked),
+        **policy.asked_as(kind, asked),
     )
     if ruling.denied_by:
         forbid(action, ruling.denied_by, now)

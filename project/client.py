@@ -161,8 +161,8 @@ class Desk:
     ) -> Action:
         """Ask for it and wait until it has ended; the action with its result, when it was done.
 
-        `within` is how many seconds you wait (then NotYet). With `once`, for leave to do it yourself, a key whose action
-        had ended before raises UsedUp. The rest is as in `ask`. Raises Rejected, Expired, Cancelled, Failed, Refused."""
+        `within` is how many seconds you wait (then NotYet). With `once`, for leave to do it yourself, a key whose
+        action had ended before raises UsedUp. As `ask`; also raises Rejected, Expired, Cancelled, Failed."""
         until = ends_at(within)
         asked = self.ask(kind, arguments, key=key, within=within, **more)
         if once and asked.status == "delivered" and not asked.get("is_new"):
@@ -265,7 +265,7 @@ class Desk:
         slack: float = 0,
         until: float | None = None,
     ) -> dict[str, Any]:
-        """One request, sent again while the desk cannot answer it, till `until` at most. Raises Refused, Unreachable."""
+        """One request, sent again while the desk cannot answer it, till `until` at most: Refused, Unreachable."""
         over, pause = time.monotonic() + self.patience, 1.0
         over = over if until is None else min(over, until)
         while True:

@@ -1,7 +1,7 @@
 """The policy is data: rules deny, require or allow; the strictest wins, and what cannot be asked is high."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -16,8 +16,9 @@ from project.lib import clock
 from tests import builders
 from tests.conftest import person
 from tests.handlers import work
-from tests.nodding import handling, now_of, say, serving, settle, the_action
+from tests.nodding import changed_kind, handling, now_of, say, serving, settle, the_action
 from tests.ruled import gone, rule, team
+from triggers import pausing
 
 pytestmark = pytest.mark.django_db
 
@@ -312,6 +313,48 @@ class TestQuorum:
         gone("law")
         with pytest.raises(NotReviewer):
             say(action, ben)
+
+
+class TestTheTimeToTakeItBack:
+    """It follows what people are asked as, whenever they are asked anew."""
+
+    @pytest.fixture
+    def shop(self, shop):
+        changed_kind(take_back=None)
+        return shop
+
+    def test_what_was_low_has_it_once_people_are_asked(self, shop, ben):
+        changed_kind(tier=Tier.LOW)
+        pausing.pause("kind", "shop.order", by=None)
+        action, _, _ = order()
+        assert action.take_back_for == 0
+        rule("ask", "true", tier="medium")
+        pausing.resume("kind", "shop.order", by=None)
+        settle()
+        assert (now_of(action).status, now_of(action).take_back_for) == ("awaiting", 10)
+        say(action, ben)
+        settle()
+        assert (now_of(action).status, shop.sent) == ("approved", [])
+
+    def test_what_became_riskier_while_it_waited_has_it(self, shop, ben):
+        action, _, _ = order()
+        Action.objects.update(take_back_for=0)
+        rule("high", "true", tier="high")
+        with pytest.raises(Changed):
+            say(action, ben)
+        assert now_of(action).take_back_for == 10
+
+    def test_an_edit_has_it(self, shop, ben):
+        action, _, _ = order()
+        Action.objects.update(take_back_for=0)
+        say(action, ben, arguments={"item": "rum", "cups": 1})
+        settle()
+        assert (now_of(action).take_back_for, now_of(action).status, shop.sent) == (10, "approved", [])
+
+    def test_a_kind_may_say_another(self, shop, ben):
+        changed_kind(take_back=timedelta(seconds=40))
+        action, _, _ = order()
+        assert action.take_back_for == 40
 
 
 class TestWhenThePolicyChangesMeanwhile:
