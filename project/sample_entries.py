@@ -56,8 +56,12 @@ def into_topic(source: Source, number: int) -> None:
     producer = Producer(config.cluster(source.password).settings(**wait))
     faults: list[Any] = []  # of a record that was given up: it is counted as flushed all the same
     value = json.dumps({"id": number, **ORDER}).encode()
-    told = {"on_delivery": lambda error, record: faults.append(error) if error else None}
-    producer.produce(config.topics[0], key=f"order-{number}".encode(), value=value, **told)
+
+    def heard(error: Any, record: Any) -> None:
+        if error:
+            faults.append(error)
+
+    producer.produce(config.topics[0], key=f"order-{number}".encode(), value=value, on_delivery=heard)
     if producer.flush(TAKEN_WITHIN * 2) or faults:
         raise NotWritten(f"the brokers {', '.join(config.brokers)} do not take it")
 
