@@ -96,12 +96,20 @@ class SlotOut(Schema):
     note: str = ""
 
 
+class SkippedOut(Schema):
+    """A time of the schedule's clock at which it does not ring, since a clock change takes it away."""
+
+    local: str
+    note: str
+
+
 class PreviewOut(Schema):
     """A schedule in words, what is odd about it, and when it rings."""
 
     words: str
     warnings: list[str]
     fires: list[SlotOut]
+    left_out: list[SkippedOut]
 
 
 class SourceFilters(Filters):

@@ -118,6 +118,30 @@ def test_the_preview_says_what_the_clock_change_does() -> None:
     assert autumn[0]["note"] == "this hour comes twice"
 
 
+@pytest.mark.parametrize(
+    ("config", "after", "left_out", "notes"),
+    [
+        ({"cron": "*/30 2 * * *"}, "2026-03-07T17:00Z", ["02:00", "02:30"], ["", ""]),
+        ({"cron": "0 2,3 * * *"}, "2026-03-07T17:00Z", ["02:00"], ["", ""]),
+        ({"cron": "0,30 2 * * *"}, "2026-03-07T17:00Z", ["02:30"], ["moved by DST", ""]),
+        ({"cron": "30 2 * * *"}, "2026-03-07T17:00Z", [], ["moved by DST", ""]),
+        ({"cron": "*/20 * * * *"}, "2026-03-08T06:50Z", [], ["", ""]),
+        ({"cron": "*/30 2 * * *"}, "2026-03-08T12:00Z", [], ["", ""]),
+        ({"at": "2026-03-08T02:30"}, "2026-03-07T17:00Z", [], ["moved by DST"]),
+        ({"at": "2026-11-01T01:30"}, "2026-10-31T17:00Z", [], ["this hour comes twice"]),
+        ({"at": "2026-11-01T01:30-05:00"}, "2026-10-31T17:00Z", [], [""]),
+    ],
+)
+def test_the_preview_marks_what_a_clock_change_takes_away(
+    config: dict[str, str], after: str, left_out: list[str], notes: list[str]
+) -> None:
+    """CR-07: of each time that is not on the list because of it, the page says so."""
+    told = preview({**config, "timezone": "America/New_York"}, 2, at(after))
+    assert [time["local"] for time in told["left_out"]] == [f"Sun 2026-03-08 {wall}:00" for wall in left_out]
+    assert all("skips" in time["note"] for time in told["left_out"])
+    assert [fire.get("note", "") for fire in told["fires"]] == notes
+
+
 @pytest.mark.django_db
 def test_the_api_says_when_a_schedule_would_ring(ann: User, with_token: Any) -> None:
     asked = {"config": {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, "count": 2, "after": "2026-03-28T12:00:00Z"}
@@ -132,6 +156,9 @@ def test_the_api_says_when_a_schedule_would_ring(ann: User, with_token: Any) -> 
         ("Sun 2026-03-29 03:00:00 CEST", "moved by DST"),
         ("Mon 2026-03-30 02:30:00 CEST", ""),
     ]
+    assert told["left_out"] == []
+    star = ask(config={"cron": "*/30 2 * * *", "timezone": "Europe/Berlin"})[1]["left_out"]
+    assert [time["local"] for time in star] == ["Sun 2026-03-29 02:00:00", "Sun 2026-03-29 02:30:00"]
     assert ask(config={"every": 60}, count=1)[1]["fires"][0]["at"].startswith("2026-03-28T12:01:00")
     for more, field in (({"config": {"cron": "99 * * * *"}}, "cron"), ({"after": "9999-12-31T23:59:59Z"}, "after")):
         status, refused = ask(**more)

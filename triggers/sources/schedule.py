@@ -218,29 +218,57 @@ def same_schedule(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def preview(config: Mapping[str, Any], count: int, after: datetime, anchor: datetime | None = None) -> dict[str, Any]:
-    """`{words, warnings, fires: [{at, local, note?}]}`: the next `count` slots, by the code that fires."""
+    """`{words, warnings, fires: [{at, local, note?}], left_out: [{local, note}]}`: the next `count` slots, by the code
+    that fires, and the times of its clock before the last of them that a clock change takes away."""
     schedule = parse_schedule(config)
-    fires: list[dict[str, str]] = []
     slot = schedule.next_after(after, anchor)
-    while slot is not None and len(fires) < count:
-        local = slot.astimezone(schedule.zone)
-        fires.append({"at": iso(slot), "local": local.strftime("%a %Y-%m-%d %H:%M:%S %Z")})
-        if note := note_of(schedule, local):
-            fires[-1]["note"] = note
-        slot = schedule.next_after(slot)
-    return {"words": schedule.words(), "warnings": schedule.warnings(), "fires": fires}
+    slots = list(islice(schedule.slots(slot), count)) if slot else []
+    rung = [one.astimezone(schedule.zone) for one in slots]
+    return {
+        "words": schedule.words(),
+        "warnings": schedule.warnings(),
+        "fires": [{"at": iso(local), "local": shown(local), **note_of(schedule, local)} for local in rung],
+        "left_out": left_out(schedule, after, rung) if rung else [],
+    }
 
 
-def note_of(schedule: Schedule, local: datetime) -> str:
-    """What a clock change does to this slot; "" on every other day."""
-    if schedule.cron is None:
-        return ""
+def shown(local: datetime) -> str:
+    return local.strftime("%a %Y-%m-%d %H:%M:%S %Z").rstrip()
+
+
+def note_of(schedule: Schedule, local: datetime) -> dict[str, str]:
+    """What a clock change does to this slot; nothing on every other day."""
+    if schedule.every is not None or (schedule.at and schedule.at.tzinfo):
+        return {}
+    if is_moved(schedule, local):
+        return {"note": phrase("moved by DST")}
+    comes_twice = local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
+    return {"note": phrase("this hour comes twice")} if comes_twice else {}
+
+
+def is_moved(schedule: Schedule, local: datetime) -> bool:
+    """Whether it rings at another time of its clock than was asked for."""
     wall = local.replace(tzinfo=None)
-    if next(CronSim(schedule.cron, wall - timedelta(seconds=1))) != wall:
-        return phrase("moved by DST")
-    return (
-        phrase("this hour comes twice") if local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset() else ""
-    )
+    if schedule.cron is None:
+        return wall != schedule.at
+    return next(CronSim(schedule.cron, wall - timedelta(seconds=1))) != wall
+
+
+def left_out(schedule: Schedule, after: datetime, fires: list[datetime]) -> list[dict[str, str]]:
+    """The times its clock skips at which it would ring on any other day; of a job of every hour none is missed."""
+    if schedule.cron is None or schedule.cron.split()[1] == "*":
+        return []
+    begin, end = (one.astimezone(schedule.zone).replace(tzinfo=None) for one in (after, fires[-1]))
+    walls = [wall for wall in takewhile(lambda wall: wall <= end, CronSim(schedule.cron, begin)) if wall > begin]
+    skipped = [wall for wall in walls if is_skipped(wall, schedule.zone)]
+    for local in fires:  # one of the skipped times of a day rings right after the gap
+        if is_moved(schedule, local) and (rang := next((w for w in skipped if w.date() == local.date()), None)):
+            skipped.remove(rang)
+    return [{"local": shown(wall), "note": phrase("left out: the clock skips this time")} for wall in skipped]
+
+
+def is_skipped(wall: datetime, zone: ZoneInfo) -> bool:
+    return wall.replace(tzinfo=zone).astimezone(UTC).astimezone(zone).replace(tzinfo=None) != wall
 
 
 def iso(moment: datetime) -> str:
