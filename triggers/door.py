@@ -16,7 +16,7 @@ from project.lib.crypto import Unreadable
 from triggers import ingest, refusals, routing, tallies, uses
 from triggers.bucket import BUCKETS
 from triggers.errors import BadDelivery, QueueFull, TriggerFull, TriggerProblem
-from triggers.group_commit import GroupCommit, writer_for
+from triggers.group_commit import GroupCommit
 from triggers.ingest import Outcome
 from triggers.models import Source
 from triggers.models.source import hint_of
@@ -33,6 +33,7 @@ from triggers.sources.webhook import Proven
 from triggers.store import ConfigChanged, Member
 from triggers.telling import Repeat, Teller
 from triggers.threads import beside
+from triggers.writers import writer_for
 
 logger = logging.getLogger("nightdesk.door")
 Scope = MutableMapping[str, Any]

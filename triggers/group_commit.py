@@ -1,181 +1,20 @@
 """Concurrent deliveries of one process share one commit; each is answered after it was read back."""
 
 import asyncio
-import contextlib
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
-import psycopg
-from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError
 
 from project.lib import unwritten
 from project.lib.failpoints import failpoint
-from project.lib.turnstile import Turnstile
-from triggers import ingest, store
-from triggers.dialect import Cursor, Dialect, Postgres, marks
+from triggers import ingest
 from triggers.errors import QueueFull, TriggerFull
 from triggers.routing import Table
 from triggers.store import ConfigChanged, Member
+from triggers.writers import Unconfirmed, Writer
 
 MOST = 64  # deliveries of one commit: while it waits for the disk, the loop judges as many others
 MOST_EVENTS = 4000  # of one commit; a delivery may bring a thousand, and a statement takes only so many values
-PATIENCE = 20.0  # seconds the writer waits for SQLite's lock
-STATEMENTS = 256  # of the writer's connection that stay compiled
-PRAGMAS = (
-    *("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"),
-    "wal_autocheckpoint=8000",  # pages, 32 MB: a page that many batches touch is copied back once
-    "cache_size=-32768",  # KiB: the indexes a batch touches stay at hand
-)
-
-
-class Unconfirmed(Exception):
-    """The commit went through, or may have, but could not be read back: nobody writes it a second time."""
-
-
-class Writer:
-    """A connection that lives in a thread of its own: while it waits for the disk, the loop judges what comes next."""
-
-    def __init__(self) -> None:
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix="door")
-
-    async def beside(self, function: Callable[..., Any], *given: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self.thread, function, *given)
-
-    async def version(self) -> int:
-        version: int = await self.beside(self.read_version)
-        return version
-
-    async def close(self) -> None:
-        await self.beside(self.disconnect)
-        self.thread.shutdown(wait=False)
-
-    def commit(self, members: Sequence[Member], version: int) -> None:
-        """Write members in one transaction and read them back; raises ConfigChanged, DatabaseError or Unconfirmed."""
-        raise NotImplementedError
-
-    def read_version(self) -> int:
-        raise NotImplementedError
-
-    def disconnect(self) -> None:
-        raise NotImplementedError
-
-
-class SqliteWriter(Writer):
-    """A connection of its own, with settings for many small rows at a time."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
-        self.db: sqlite3.Connection | None = None
-        self.turnstile = Turnstile(path)
-
-    def connected(self) -> sqlite3.Connection:
-        if self.db is None:
-            self.db = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, cached_statements=STATEMENTS)
-            for pragma in PRAGMAS:
-                self.db.execute(f"PRAGMA {pragma}")
-        return self.db
-
-    def commit(self, members: Sequence[Member], version: int) -> None:
-        with translated():
-            db = Dialect(self.connected().cursor(), "?")
-            with self.turnstile.held():
-                self.write(db, members, version)
-        try:
-            read_back(db, members)
-        except sqlite3.Error as error:
-            raise Unconfirmed(str(error)) from error
-
-    def write(self, db: Dialect, members: Sequence[Member], version: int) -> None:
-        db.cursor.execute("BEGIN IMMEDIATE")
-        written = False
-        try:
-            store.write(db, members, version)
-            written = True
-            db.cursor.execute("COMMIT")
-        except BaseException as error:
-            if self.connected().in_transaction:
-                db.cursor.execute("ROLLBACK")
-            elif written:  # the disk failed during COMMIT: what it holds is not known
-                raise Unconfirmed(str(error)) from error
-            raise
-
-    def read_version(self) -> int:
-        with translated():
-            return Dialect(self.connected().cursor(), "?").version()
-
-    def disconnect(self) -> None:
-        if self.db is not None:
-            self.db.close()
-            self.db = None
-        self.turnstile.close()
-
-
-@contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """What sqlite3 raises, as Django's own errors."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise OperationalError(str(error)) from error
-    except sqlite3.Error as error:
-        raise DatabaseError(str(error)) from error
-
-
-class PostgresWriter(Writer):
-    """Django's connection of the writer's thread."""
-
-    def commit(self, members: Sequence[Member], version: int) -> None:
-        connection.close_if_unusable_or_obsolete()
-        written = False
-        try:
-            with transaction.atomic(), bound_there() as cursor:
-                store.write(Postgres(cursor), members, version)
-                written = True
-        except (InterfaceError, OperationalError) as error:
-            if written:  # the line was cut during COMMIT: the server may have heard it
-                raise Unconfirmed(str(error)) from error
-            raise
-        try:
-            with bound_there() as cursor:
-                read_back(Postgres(cursor), members)
-        except DatabaseError as error:
-            raise Unconfirmed(str(error)) from error
-
-    def read_version(self) -> int:
-        connection.close_if_unusable_or_obsolete()
-        with connection.cursor() as cursor:
-            return Postgres(cursor).version()
-
-    def disconnect(self) -> None:
-        connection.close()
-
-
-@contextlib.contextmanager
-def bound_there() -> Iterator[Cursor]:
-    """A cursor whose values travel beside the text, so that the server keeps the plan; Django's own writes them in."""
-    connection.ensure_connection()
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        yield cursor
-
-
-def read_back(db: Dialect, members: Sequence[Member]) -> None:
-    """Nothing is answered that is not there; in the same look, who waits for it."""
-    ids = sorted({member.seq for member in members})
-    types = sorted({member.arrival.type for member in members})
-    there = f"SELECT 1, count(*), '' FROM triggers_event WHERE id IN ({marks(len(ids))})"
-    awaited = (
-        f"SELECT DISTINCT 2, 0, type FROM triggers_wait WHERE status = 'pending' AND type IN ({marks(len(types))})"
-    )
-    (_, count, _), *waits = db.rows(f"{there} UNION ALL {awaited} ORDER BY 1", [*ids, *types])
-    if count != len(ids):
-        raise Unconfirmed("the events were not there after the commit")
-    waited = {type for _, _, type in waits}
-    for member in members:
-        member.awaited = member.arrival.type in waited
 
 
 @dataclass(slots=True)
@@ -230,6 +69,7 @@ class GroupCommit:
             raise
         finally:
             batch[0].done.get_loop().call_soon_threadsafe(self.settle, outcomes)
+        self.writer.tend()
 
     def settle(self, outcomes: list[Outcome]) -> None:
         """The writer goes on with what was judged meanwhile, and each delivery hears how it ended; on the loop."""
@@ -304,7 +144,3 @@ def full(cause: Exception) -> QueueFull:
     answer = QueueFull("The database does not take events right now.")
     answer.__cause__ = cause
     return answer
-
-
-def writer_for(settings_dict: dict[str, Any], vendor: str) -> Writer:
-    return PostgresWriter() if vendor == "postgresql" else SqliteWriter(str(settings_dict["NAME"]))

@@ -347,7 +347,7 @@ def test_an_error_after_the_commit_writes_nothing_twice(monkeypatch: pytest.Monk
         raise sqlite3.OperationalError("database is locked") if is_sqlite() else DatabaseError("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr("triggers.group_commit.read_back", broken)
+        patched.setattr("triggers.writers.read_back", broken)
         answers = deliver(github(ISSUE), github({**ISSUE, "n": 2}, id="d-2"))
     assert [answer.status for answer in answers] == [503, 503]
     assert Event.objects.count() == 2

@@ -22,12 +22,13 @@ from triggers import routing
 from triggers.door import Door
 from triggers.envelope import Arrival
 from triggers.errors import QueueFull
-from triggers.group_commit import GroupCommit, Writer, writer_for
+from triggers.group_commit import GroupCommit
 from triggers.matching import compile_filter
 from triggers.models import Event, Refusal, Run, Source, Wait
 from triggers.routing import Route
 from triggers.sources import proof
 from triggers.store import Member
+from triggers.writers import Writer, writer_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 on_sqlite = pytest.mark.skipif("settings.DATABASES['default']['ENGINE'].endswith('postgresql')", reason="about SQLite")

@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from triggers import group_commit
-from triggers.group_commit import GroupCommit, Writer
+from triggers import group_commit, writers
+from triggers.group_commit import GroupCommit
 from triggers.routing import Table
 from triggers.store import Member
+from triggers.writers import SqliteWriter, Writer
 
 
 class Book(Writer):
@@ -52,3 +54,20 @@ def test_nobody_is_left_waiting_when_a_commit_breaks(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(group_commit, "MOST", 2)
     error = RuntimeError("the code is broken")
     assert ring(Book(error), deliveries=5, events=1) == [error] * 5
+
+
+def test_the_log_is_used_again_while_commits_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "COPY_AFTER", 4)
+    writer = SqliteWriter(str(tmp_path / "desk.sqlite3"))
+    db, log = writer.connected(), tmp_path / "desk.sqlite3-wal"
+    db.execute("CREATE TABLE things (body BLOB)")
+    sizes = []
+    for _ in range(200):
+        db.execute("INSERT INTO things VALUES (?)", [b"x" * 10_000])
+        writer.tend()
+        if writer.copying:
+            writer.copying.result()
+        sizes.append(log.stat().st_size)
+    assert max(sizes) < 200_000  # of the 2 MB that were written
+    assert db.execute("SELECT count(*), sum(length(body)) FROM things").fetchone() == (200, 2_000_000)
+    writer.disconnect()
