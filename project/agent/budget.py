@@ -1,5 +1,6 @@
 """How much an agent may use: of a run, and of a trigger in a day. Asked before each request that is really made."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -130,21 +131,26 @@ def price(limits: dict[str, Any], answer: dict[str, Any]) -> str | None:
 
 
 def note(run: Run, step: str, model: str, answer: dict[str, Any]) -> None:
-    """Write down what an answer cost, whatever becomes of it; nothing is held back for it any more."""
+    """Write down what an answer cost, whatever becomes of it."""
     cost, now = answer["cost"], retried(clock.now)()
-    fields = {
-        "trigger": run.trigger_id,
-        "model": model[:200],
-        "tokens_in": answer["tokens_in"],
-        "tokens_out": answer["tokens_out"],
-        "micros": None if cost is None else int(Decimal(cost) * MICRO),
-    }
+    row = Spending(
+        run=run,
+        trigger=run.trigger_id,
+        step=step,
+        model=model[:200],
+        tokens_in=answer["tokens_in"],
+        tokens_out=answer["tokens_out"],
+        micros=None if cost is None else int(Decimal(cost) * MICRO),
+        at=now,
+    )
+    tries = itertools.count()
 
     @retried
     def book() -> None:
-        with transaction.atomic():
-            Spending.objects.get_or_create(run=run, step=step, at=now, defaults=fields)
-            Reservation.objects.filter(run=run).delete()
+        known = next(tries) and Spending.objects.filter(run=run, step=step, at=now).exists()
+        if not known:  # else the commit before this try went through unheard
+            row.pk = None
+            row.save(force_insert=True)
 
     book()
 
