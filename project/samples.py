@@ -67,7 +67,7 @@ def send_signed(source: Source, headers: dict[str, str], body: bytes, base_url: 
     """Sign it with the secret of `source` and send it to its address. Raises NotSent."""
     url = f"{base_url.rstrip('/') or own_address()}/hooks/{source.slug}"
     try:
-        proved = signing.signed(source, headers, body, folder(), time.time())
+        proved = signing.signed(source, headers, body, folder(), time.time(), base=link_base())
     except signing.CannotSign as refusal:
         raise NotSent(f"{source.slug}: {refusal}") from refusal
     told = rung.header_of(by) if by else {}

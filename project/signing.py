@@ -33,6 +33,7 @@ from cryptography.x509.oid import NameOID
 
 from triggers.models import Source
 from triggers.sources.details import scheme_of
+from triggers.sources.scheme import Scheme
 from triggers.sources.sealed import seal_feishu, seal_wechat, signature_wechat
 from triggers.sources.signed_text import key_bytes, signed_bytes
 from triggers.sources.sns import canonical
@@ -72,9 +73,14 @@ def made_secret(provider: str, folder: Path) -> tuple[str, dict[str, str]]:
     return token_urlsafe(32), {}
 
 
-def signed(source: Source, headers: Mapping[str, str], body: bytes, folder: Path, now: float) -> Signed:
-    """The delivery with what proves it. Raises CannotSign."""
+def signed(
+    source: Source, headers: Mapping[str, str], body: bytes, folder: Path, now: float, *, base: str = ""
+) -> Signed:
+    """The delivery with what proves it; `base` is what the address of the desk begins with, where that is signed and
+    the source does not say it. Raises CannotSign."""
     plain, scheme = Signed(dict(headers), body), scheme_of(source)
+    if base and "url" in scheme and "url" not in source.config:
+        scheme = Scheme(scheme | {"url": f"{base}/hooks/{source.slug}"})
     if scheme["scheme"] == "none":
         return plain
     secret = secret_of(source, scheme, folder)

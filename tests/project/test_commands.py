@@ -17,10 +17,11 @@ from triggers import dispatch
 from triggers.ingest import ingest
 from triggers.models import Event, Pulse, Run, Source, Trigger
 from triggers.sources import webhook
+from triggers.sources.details import scheme_of
 from triggers.sources.places import headers_in
 from triggers.sources.proof import prove
 from triggers.sources.replies import Handshake
-from triggers.sources.verify import catalogue
+from triggers.sources.verify import catalogue, verify
 
 
 def test_a_token_is_printed_once_and_stored_as_a_hash(ann, capsys):
@@ -109,7 +110,15 @@ def test_a_ring_that_reaches_nobody_says_why(db, given, words):
         call_command("ring", given.get("name", "github-issue"), **{k: v for k, v in given.items() if k != "name"})
 
 
-def test_a_ring_finds_the_desk_that_runs_here_on_a_port_of_its_own(settings):
+def assert_signed_for(source, address):
+    """A provider that signs our address signs the one the running desk has."""
+    headers, body = samples.prepare(samples.SAMPLES["twilio"])
+    sent = signing.signed(source, headers, body, samples.folder(), 0, base=samples.link_base())
+    seen = {name.lower(): value for name, value in sent.headers.items()}
+    verify(scheme_of(source) | {"url": address}, sent.body, seen, [builders.SECRET.encode()], now=0)
+
+
+def test_a_ring_finds_the_desk_that_runs_here_on_a_port_of_its_own(db, settings):
     settings.PORT = 9
     assert samples.own_address() == "http://127.0.0.1:9"
     with socket.create_server(("127.0.0.1", 0)) as desk:
@@ -118,6 +127,9 @@ def test_a_ring_finds_the_desk_that_runs_here_on_a_port_of_its_own(settings):
         plan = settings.DATA_DIR / processes.PLAN
         plan.write_text(json.dumps({"children": [{"name": "valkey", "ready": "unix:/x"}, web]}))
         assert samples.own_address() == samples.link_base() == f"http://127.0.0.1:{port}"
+        assert_signed_for(builders.source("twilio", provider="twilio"), f"http://127.0.0.1:{port}/hooks/twilio")
+        own = builders.source("ours", provider="twilio", config={"url": "https://desk.example/in"})
+        assert_signed_for(own, "https://desk.example/in")
     assert samples.own_address() == "http://127.0.0.1:9", "that desk is closed"
     assert samples.link_base() == settings.BASE_URL
     plan.unlink()

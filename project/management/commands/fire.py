@@ -3,10 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from project import health
+from project import health, samples
 from triggers import fire
 from triggers.models import Run, Source
 
@@ -24,6 +23,6 @@ class Command(BaseCommand):
             there = ", ".join(Source.objects.open().filter(kind="schedule").values_list("slug", flat=True))
             raise CommandError(f"no schedule {slug!r} is switched on; there are: {there or 'none'}")
         seq = fire.fire(source)
-        self.stdout.write(f"E-{seq}  {settings.BASE_URL}/events/{seq}")
+        self.stdout.write(f"E-{seq}  {samples.link_base()}/events/{seq}")
         if not Run.objects.filter(event=seq).exists():
             self.stderr.write("it started no run; the event's page says why")
