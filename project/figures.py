@@ -307,6 +307,6 @@ def newest_waits(now: datetime) -> list[float]:
 def length(seconds: float) -> tuple[str, str]:
     """A length as a large number and a small unit: `1.8`, `s`; `4:10`, `min`."""
     if 60 <= seconds < 3600:
-        return f"{int(seconds // 60)}:{int(seconds % 60):02d}", "min"
+        return f"{int(seconds // 60)}:{int(seconds % 60):02d}", words("min")
     value, _, unit = took(seconds).partition(" ")
     return value, unit

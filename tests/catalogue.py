@@ -58,10 +58,10 @@ def of_module(path: Path) -> Iterator[str]:
     for node in ast.walk(tree.parsed(path)):
         if isinstance(node, ast.Call):
             yield from of_call(node)
-        elif isinstance(node, ast.ClassDef) and is_refusal(node):
+        elif (isinstance(node, ast.ClassDef) and is_refusal(node)) or (
+            isinstance(node, ast.FunctionDef) and is_handler(node)
+        ):
             yield ast.get_docstring(node) or ""
-        elif isinstance(node, ast.FunctionDef) and is_handler(node):
-            yield (ast.get_docstring(node, clean=False) or "").strip()
 
 
 def is_refusal(node: ast.ClassDef) -> bool:

@@ -1,6 +1,7 @@
 """Handlers by name. Those that ship are imported by the wiring; a user's are files in HANDLERS_DIR."""
 
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -95,7 +96,7 @@ def handler(
         place = f"{function.__module__}.{function.__qualname__}"
         if name in HANDLERS and HANDLERS[name].place != place:
             raise DuplicateHandler(f"handler {name!r} is registered by {HANDLERS[name].place} already")
-        doc = (function.__doc__ or "").strip()
+        doc = inspect.getdoc(function) or ""
         HANDLERS[name] = Handler(
             name=name, function=function, version=version, config=config, doc=doc, place=place, breaker=breaker
         )
@@ -111,7 +112,7 @@ def middleware(*, order: int = 50) -> Callable[[Function], Function]:
         name, place = function.__name__, f"{function.__module__}.{function.__qualname__}"
         if name in MIDDLEWARE and MIDDLEWARE[name].place != place:
             raise DuplicateHandler(f"middleware {name!r} is registered by {MIDDLEWARE[name].place} already")
-        doc = (function.__doc__ or "").strip()
+        doc = inspect.getdoc(function) or ""
         MIDDLEWARE[name] = Middleware(name=name, function=function, order=order, doc=doc, place=place)
         return function
 

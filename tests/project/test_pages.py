@@ -214,6 +214,16 @@ def test_the_panel_follows_the_first_event(owner, ann, sign_in):
     assert f"Read A-{action.pk}" in client.get("/").content.decode()
 
 
+def test_an_alarm_of_the_desk_does_not_end_the_first_minutes(owner, ann, sign_in):
+    """Nobody who may decide was reached: that is told through the practice connection, as its first delivery."""
+    action = builders.action(by=ann, run=builders.run(event=builders.event(source=builders.source())))
+    told = {"connection": builders.connection("notify"), "key": "alarm", "arguments": {"text": "x"}, "at": clock.now()}
+    PracticeItem.objects.create(kind="notify.send", title="Nobody was reached", **told)
+    assert f"Read A-{action.pk}" in sign_in(owner).get("/").content.decode()
+    PracticeItem.objects.create(kind="github.create_pr", title="A pull request", **told | {"key": "done"})
+    assert f"Read A-{action.pk}" not in sign_in(owner).get("/").content.decode()
+
+
 def test_home_costs_few_queries_however_much_happened(owner, ann, sign_in, monkeypatch):
     """What is counted from many rows is counted for all who look, every few seconds; the page looks again by itself."""
     monkeypatch.setattr(figures, "KEEP", figures.HOUR)  # also on a machine that is slow

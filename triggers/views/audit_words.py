@@ -20,6 +20,7 @@ VERBS = (
 )
 DETAILS = (
     *(words("channel"), words("connection"), words("difference"), words("digest"), words("edited"), words("ends at")),
+    *(words("agent"), words("machine"), words("tier"), words("tour")),
     *(words("event"), words("failures"), words("fields"), words("filter"), words("name"), words("note")),
     *(words("person"), words("policy"), words("reason"), words("reasons"), words("revision"), words("rule")),
     *(words("run"), words("saw"), words("scopes"), words("since"), words("slots"), words("starts at")),
