@@ -31,7 +31,7 @@ from approvals.errors import (
 from approvals.models import Action, CallBack, Proposal
 from approvals.models.action import ActionQuerySet, Status
 from approvals.rules import Ruling
-from approvals.settle import lock, settle
+from approvals.settle import DENIED, lock, settle
 from approvals.starts import REVOKED
 from approvals.tiers import Tier
 from approvals.wish import Wish
@@ -41,7 +41,8 @@ from project.people.models import ApiToken, User
 from triggers.errors import Permanent
 
 MOST_WAITING = 20  # actions of one token that wait for people
-WITHDRAWN_FOR = timedelta(hours=1)
+UNSAID_FOR = timedelta(hours=1)  # after which what ended without a person's word makes room
+LEAST_EXPIRES = 60  # seconds in which people can be asked at all, as in a rule
 LOOK_AGAIN = 10  # seconds after which a target that could not be looked at may be looked at again
 ROOM_LATER = 60  # seconds after which a token that has too many waiting may ask again
 
@@ -66,6 +67,8 @@ class Wanted:
 
     def wish(self, key: str) -> Wish:
         """Read and checked; nobody has looked at its target. Raises NotValid."""
+        if self.expires is not None and self.expires < LEAST_EXPIRES:
+            raise NotValid(f"`expires` is at least {LEAST_EXPIRES} seconds.", field="expires")
         reach.check_web(self.callback_url, "callback_url")
         with in_words_of_a_program():
             return Wish.of(self.kind, self.connection, key, self.reason, self.evidence, self.expires, self.arguments)
@@ -170,9 +173,13 @@ def check_may_ask(token: ApiToken, wish: Wish) -> None:
 
 
 def check_room(token: ApiToken, now: datetime) -> None:
-    """What it withdrew within the hour counts too: people were told of it, and asking anew tells them again."""
-    withdrawn = Q(status=Status.CANCELLED, settled_at__gt=now - WITHDRAWN_FOR)
-    if mine(token).filter(Q(status=Status.AWAITING) | withdrawn).count() >= MOST_WAITING:
+    """What ended within the hour without a person's word counts too, withdrawn, expired or denied by a rule: people
+    were told of it, or a row is kept of it, and asking anew does so again."""
+    unsaid = Q(status__in=[Status.CANCELLED, Status.EXPIRED]) | Q(status=Status.REJECTED, reason_code=DENIED)
+    if (
+        mine(token).filter(Q(status=Status.AWAITING) | unsaid & Q(settled_at__gt=now - UNSAID_FOR)).count()
+        >= MOST_WAITING
+    ):
         raise TooManyWaiting(most=MOST_WAITING, retry_after=ROOM_LATER)
 
 

@@ -8,7 +8,7 @@ from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from approvals import outside
+from approvals import deliver, outside
 from approvals.clearing import settle_unknown
 from approvals.errors import CannotSendAgain, OutcomeUnknown, StepUpRequired
 from approvals.kinds import KINDS
@@ -151,6 +151,33 @@ def test_so_many_wait_for_people_and_no_more(robot: Client, ben: User) -> None:
     assert ask(robot, "k0", arguments={"cups": 0}).status_code == 200, "what it asked for before it may still ask"
     say(Action.objects.order_by("pk")[0], ben, "reject")
     assert ask(robot, "more").status_code == 201
+
+
+@pytest.mark.parametrize("end", ["expired", "denied", "withdrawn"])
+def test_what_ends_without_a_persons_word_makes_no_room_for_an_hour(
+    end: str, robot: Client, later: Callable[..., None]
+) -> None:
+    if end == "denied":
+        rule("no-shopping", "action.kind == 'shop.order'", "deny")
+    codes = []
+    for number in range(outside.MOST_WAITING + 3):
+        answer = ask(robot, f"k{number}", arguments={"cups": number}, expires=60)
+        codes.append(answer.status_code)
+        if end == "withdrawn" and answer.status_code == 201:
+            withdraw(robot, answer.json()["id"])
+        if end == "expired":
+            later(seconds=61)
+            deliver.expire_overdue()
+    assert codes == [201] * outside.MOST_WAITING + [429] * 3
+    later(hours=1.1)
+    assert ask(robot, "one-more").status_code == 201
+
+
+@pytest.mark.parametrize("expires", [0, 1e-9, 3, 59.9, -5])
+def test_people_have_a_minute_at_least(robot: Client, expires: float) -> None:
+    answer = ask(robot, expires=expires)
+    assert (*refusal(answer), answer.json()["field"]) == (422, "not_valid", "expires")
+    assert not Action.objects.exists()
 
 
 def test_three_times_no_is_a_no_under_every_key(robot: Client, ben: User) -> None:
