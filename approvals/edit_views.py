@@ -49,17 +49,20 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def save(request: HttpRequest, card: Card, form: Form) -> HttpResponse:
-    """A yes to what is in the form; whatever is refused stands beside its field, and nothing typed is lost."""
+    """A yes to what is in the form; whatever is refused stands beside its field, and nothing typed is lost.
+
+    Who may not edit it is told so by the door, whatever he sent, and sees no form."""
     action, asked = card.action, clock.now()
     arguments = form.read()
-    if form.errors:
+    if form.errors and card.can_edit:
         return editor(request, card, form, status=422)
+    seen = "" if form.errors else request.POST.get("digest", "")  # what cannot be read is not what anybody saw
     try:
         done = decide.decide(
             action,
             by=who(request),
             verdict="approve",
-            digest=request.POST.get("digest", ""),
+            digest=seen,
             revision=number(request.POST.get("revision", "")),
             reason=request.POST.get("reason", ""),
             arguments=arguments,

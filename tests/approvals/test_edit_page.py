@@ -10,7 +10,7 @@ from approvals.models import Action, Decision
 from tests import builders
 from tests.approvals.test_argument_forms import PULL, filled
 from tests.approvals.test_pages import text_of
-from tests.conftest import PASSWORD
+from tests.conftest import PASSWORD, person
 
 
 @pytest.fixture
@@ -109,6 +109,28 @@ def test_who_may_not_decide_may_not_edit(asked, ann, eve, ben, sign_in):
     assert sign_in(eve).post(f"/actions/{asked.pk}/edit", typed(asked, title="x")).status_code == 403
     asked.refresh_from_db()
     assert asked.revision == 1
+
+
+@pytest.mark.parametrize("wrong", [{"a.timeout": "abc"}, {"a.json": "{"}, {"a.url": "no address"}, {}])
+@pytest.mark.parametrize("who", ["viewer", "operator", "admin", "who asked"])
+def test_who_may_not_edit_sees_no_form_whatever_he_sends(who, wrong, ann, sign_in):
+    action = builders.action(
+        "http.request", by=ann, four_eyes=True, arguments={"method": "POST", "url": "https://x.dev"}
+    )
+    reader = ann if who == "who asked" else person("vic", who)
+    sent = {"do": "save", "a.method": "POST", "a.url": "https://y.dev", "a.timeout": "5", **wrong}
+    answer = sign_in(reader).post(f"/actions/{action.pk}/edit", {**sent, "digest": action.digest, "revision": "1"})
+    assert answer.status_code == 403
+    assert 'name="a.' not in answer.content.decode()
+    assert Action.objects.get().revision == 1
+
+
+def test_whoever_was_too_late_sees_no_form_whatever_he_sends(ann, ben_reads):
+    action = builders.action("http.request", by=ann, arguments={"method": "POST", "url": "https://x.dev"})
+    Action.objects.update(status="cancelled", settled_at=action.created_at)
+    answer = ben_reads.post(f"/actions/{action.pk}/edit", {"do": "save", "a.timeout": "abc", "revision": "1"})
+    assert answer.status_code == 409
+    assert 'name="a.' not in answer.content.decode()
 
 
 @pytest.mark.parametrize("kind", ["shop.gone", "human.question"])
