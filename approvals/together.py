@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from approvals import decide, policy
-from approvals.errors import ApprovalProblem, NotValid
+from approvals.errors import ApprovalProblem, NotValid, SelfApproval
 from approvals.models import Action
 from approvals.models.action import Status
 from approvals.refusals import is_question, why_not
@@ -43,6 +43,15 @@ def fits(action: Action, ruling: Ruling | None = None) -> bool:
     return tier == Tier.MEDIUM and not is_question(action)
 
 
+def check_not_alone(action: Action, by: User) -> None:
+    """Some are decided on their own page only. Raises NotValid; SelfApproval for what `by` asked for himself, also
+    where he may decide it there."""
+    if not fits(action):
+        raise NotValid("It is decided alone, on its own page.", field="pick")
+    if action.asked_by(by):
+        raise SelfApproval("You asked for this; look at it alone, on its own page.")
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
     """Who looks at many of them; what is to be known of him and of the policy is read once, not for each."""
@@ -56,8 +65,12 @@ class Reader:
         return cls(person, policy.names_of(person), policy.InForce.now())
 
     def may_decide(self, action: Action) -> bool:
-        """Now, beside others? The list and the page ask the same. What he asked for himself he looks at alone."""
-        if not (fits(action) and action.is_intact) or action.asked_by(self.person):
+        """Now, beside others? The list, the page and the door ask the same."""
+        try:
+            check_not_alone(action, self.person)
+        except ApprovalProblem:
+            return False
+        if not action.is_intact:
             return False
         ruling = policy.ruling_of(action, known=self.known)
         return fits(action, ruling) and not self.why_not(action, ruling)
@@ -104,8 +117,7 @@ def decided(line: Seen, said: dict[str, Any], *, of: int) -> Outcome:
     share = None if line.looked_for is None else line.looked_for / of
     seen: dict[str, Any] = {"digest": line.digest, "revision": line.revision, "looked_for": share}
     try:
-        if not fits(line.action):
-            raise NotValid("It is decided alone, on its own page.", field="pick")
+        check_not_alone(line.action, said["by"])
         decide.decide(line.action, **said, **seen)
     except ApprovalProblem as refused:
         return Outcome(line.action, refused)

@@ -54,6 +54,21 @@ def test_each_gets_a_decision_of_its_own_on_its_own_digest(ann: User, ben: User)
     assert {now_of(action).status for action in actions} == {"approved"}
 
 
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+def test_what_somebody_asked_for_himself_he_looks_at_alone_also_where_he_may_decide_it(
+    owner: User, sign_in: Any, verdict: str
+) -> None:
+    mine, other = pulls(2, by=owner)
+    Action.objects.filter(pk=other.pk).update(requester_chain=[], requested_by=None)
+    lines = [seen(now_of(one)) for one in (mine, other)]
+    outcomes = decide_together(lines, by=owner, verdict=verdict, reason="both")
+    assert [type(one.refused) for one in outcomes] == [SelfApproval, type(None)]
+    assert now_of(mine).status == "awaiting"
+    assert f'name="pick" value="{mine.pk}"' not in read(sign_in(owner), [mine]), "the page says the same as the door"
+    say(mine, owner, verdict)
+    assert now_of(mine).status != "awaiting"
+
+
 def test_one_that_changed_meanwhile_is_told_and_the_others_go_through(ann: User, ben: User, owner: User) -> None:
     stale, taken, mine, fine = [*pulls(3, by=ann), builders.action(by=ben, title="Ben asked for this")]
     say(taken, owner)
