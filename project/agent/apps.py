@@ -4,11 +4,16 @@ from django.apps import AppConfig
 from django.utils.module_loading import import_string
 
 from triggers import registry
+from triggers.errors import Permanent
 
 
 def run_graph(run: Any, graph: Any, given: Any, name: str) -> Any:
-    """Loaded where a graph is run: the library is an optional one."""
-    return import_string("project.graphs.run_graph")(run, graph, given, name)
+    """Loaded where a graph is run: the library is an optional one. Raises Permanent where it is not installed."""
+    try:
+        function = import_string("project.graphs.run_graph")
+    except ModuleNotFoundError as error:
+        raise Permanent(f"graphs need the package langgraph: pip install langgraph ({error})") from None
+    return function(run, graph, given, name)
 
 
 class AgentConfig(AppConfig):

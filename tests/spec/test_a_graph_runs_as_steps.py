@@ -1,6 +1,7 @@
 """A compiled LangGraph as a handler: its nodes run once, and what one asks for by `interrupt()` waits for a nod."""
 
 import operator
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -258,3 +259,11 @@ def test_the_story_of_an_issue_is_the_same_with_a_graph_and_without(example, ben
         told.append([(kind, {**said, "body": said["body"].rstrip("0123456789")}) for kind, said in asked])
     assert told[0] == told[1]
     assert [kind for kind, _ in told[0]] == (["github.create_pr"] if fixable else []) + ["github.comment"]
+
+
+def test_without_the_library_it_says_what_to_install(shop, story, monkeypatch):
+    monkeypatch.delitem(sys.modules, "project.graphs", raising=False)
+    monkeypatch.setitem(sys.modules, "langgraph.checkpoint.memory", None)
+    run = begin()
+    assert (run.status, run.error["type"]) == ("dead", "Permanent")
+    assert "pip install langgraph" in run.error["message"]

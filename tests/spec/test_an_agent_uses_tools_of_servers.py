@@ -220,3 +220,12 @@ def test_the_operators_list_is_read_or_stops_the_start(monkeypatch):
         monkeypatch.setenv("MCP_COMMANDS", wrong)
         with pytest.raises(env.BadSetting):
             env.commands("MCP_COMMANDS")
+
+
+def test_without_the_library_it_says_what_to_install(server, playing, monkeypatch):
+    monkeypatch.delitem(sys.modules, "project.lib.mcp_client", raising=False)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    model = playing(says("done"))
+    run = begin()
+    assert (run.error["type"], model.asked) == ("Refused", [])
+    assert "pip install" in run.error["message"]
