@@ -21,6 +21,7 @@ from triggers.threads import beside
 logger = logging.getLogger("nightdesk.door")
 BELLS = 2  # of one round: a worker that hears one goes on with whatever is due
 REST = 0.05  # seconds between two rounds: a bell costs as much as two deliveries, and a worker at work needs none
+LONG_REST = 0.2  # the same while events pour in: workers go from one to the next, and would hear all those bells later
 MOST = 10_000  # events whose bells and waits are still to come; what is beyond is left to tick
 REPEATS = 20  # that wait to be listed; a flood of them is only counted
 
@@ -70,7 +71,7 @@ class Teller:
             fresh, self.fresh = self.fresh, []
             repeats, self.repeats = self.repeats, []
             await beside(tell, fresh, repeats)
-            await asyncio.sleep(REST)
+            await asyncio.sleep(LONG_REST if len(fresh) > BELLS else REST)
 
     async def finish(self) -> None:
         if self.task is not None:
