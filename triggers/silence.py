@@ -17,7 +17,7 @@ from project.lib import clock
 from project.lib.apart import each
 from project.lib.live import changed
 from triggers.ingest import store_internal
-from triggers.models import Event, Rhythm, Source
+from triggers.models import Event, Refusal, Rhythm, Source
 from triggers.models.rhythm import SHORTEST, SILENT_AFTER
 
 if TYPE_CHECKING:
@@ -54,11 +54,12 @@ def look(source: Source) -> bool:
     before = {"newest": rhythm.newest, "looked_at": rhythm.looked_at, "since": rhythm.since}
     now = clock.now()
     learn(rhythm, newest_of(source, rhythm), now)
+    rhythm.again_at = newest_repeat(source) or rhythm.again_at
     fell_silent = is_over(source, rhythm, now)
     with transaction.atomic():
         mine = Rhythm.objects.filter(pk=rhythm.pk, source__enabled=True, **before)
         told = rhythm.silent_at is not None
-        facts = ("newest", "last_at", "pauses", "usually", "every", "silent_at")
+        facts = ("newest", "last_at", "again_at", "pauses", "usually", "every", "silent_at")
         rhythm.silent_at = (rhythm.silent_at or now) if fell_silent else None
         if not mine.update(looked_at=now, **{name: getattr(rhythm, name) for name in facts}):
             return False  # another round looked at the same moment, or it was switched off or on
@@ -75,6 +76,12 @@ def newest_of(source: Source, rhythm: Rhythm) -> list[Came]:
     after, most = (0, FIRST) if rhythm.usually is None else (rhythm.newest, NEWEST)
     rows = Event.objects.filter(source_slug=source.slug, pk__gt=after).order_by("-pk")
     return list(rows.values_list("pk", "received_at")[:most])[::-1]
+
+
+def newest_repeat(source: Source) -> datetime | None:
+    """When a delivery that was known already last came: an alarm that rings for as long as all is well has one key."""
+    again = source.refusals.filter(reason__in=Refusal.REPEATS).order_by("-pk")
+    return again.values_list("at", flat=True).first()
 
 
 def learn(rhythm: Rhythm, came: Sequence[Came], now: datetime) -> None:

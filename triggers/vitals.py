@@ -12,7 +12,7 @@ from project.lib.language import phrase
 from project.lib.text import span
 from triggers.models import Event, Refusal, Rhythm, Source
 
-REPEATS = ("duplicate", "same_body")  # deliveries that had come before
+REPEATS = Refusal.REPEATS
 SHOWN = 12  # deliveries
 TIMED = 50  # newest events whose own time is compared with ours
 FEWEST = 3  # of them; from fewer nothing is said

@@ -11,6 +11,7 @@ from project import desk, tour
 from project.lib import clock
 from project.people.models import User
 from tests import builders
+from tests.deliveries import deliver, github
 from tests.handlers import registered, work
 from triggers import silence, upkeep
 from triggers.models import Event, Rhythm, Run, Source
@@ -60,6 +61,24 @@ def test_what_an_admin_expects_is_told_once_when_it_is_three_times_over(later: C
     later(minutes=40)
     desk.tick()
     assert len(told()) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_comes_again_and_again_under_one_key_is_no_silence(later: Callable[..., None]) -> None:
+    """As the *Watchdog* of an Alertmanager: it rings for as long as all is well, and is one alert."""
+    source = builders.source("github", expect_every=300)
+    for _ in range(8):
+        [answer] = deliver(github({"zen": "well"}, id="always the same"))
+        assert answer.status < 300
+        later(minutes=5)
+        listen_for_silence()
+    assert (Event.objects.filter(source=source).count(), told()) == (1, [])
+    rhythm = Rhythm.objects.get(source=source)
+    assert rhythm.heard_at is not None
+    assert clock.now() - rhythm.heard_at < timedelta(minutes=6)
+    later(minutes=15)
+    listen_for_silence()
+    assert len(told()) == 1, "then nothing came"
 
 
 def test_a_source_that_never_rang_is_silent_too(later: Callable[..., None]) -> None:

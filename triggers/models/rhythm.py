@@ -25,6 +25,7 @@ class Rhythm(models.Model):
     source = models.OneToOneField(Source, models.CASCADE, primary_key=True, related_name="rhythm")
     newest = models.BigIntegerField(default=0)  # the last event that was counted in
     last_at = models.DateTimeField(null=True)  # when that one came
+    again_at = models.DateTimeField(null=True)  # when one that is known last came again: whoever sends it is there
     since = models.DateTimeField(null=True)  # what came before, or did not, no longer counts: it was off
     pauses = models.JSONField(default=dict)  # "2026-11-29" -> seconds
     usually = models.FloatField(null=True)  # seconds between two of the newest events
@@ -64,4 +65,4 @@ class Rhythm(models.Model):
     @property
     def heard_at(self) -> datetime | None:
         """From when silence counts."""
-        return max(filter(None, (self.last_at, self.since)), default=None)
+        return max(filter(None, (self.last_at, self.again_at, self.since)), default=None)

@@ -166,6 +166,8 @@ def ends(moment: str) -> float:
 class Refusal(models.Model):
     """A delivery that became no event of its own, and why."""
 
+    REPEATS = ("duplicate", "same_body")  # reasons of one that was known already
+
     source = models.ForeignKey(Source, models.CASCADE, null=True, related_name="refusals")
     slug = models.CharField(max_length=200, blank=True, default="")  # as it was asked for
     at = models.DateTimeField()
