@@ -15,9 +15,10 @@ import time
 from collections.abc import Awaitable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-BACKOFF = (1, 2, 4, 8, 16, 30)  # seconds before a dead child is started again; the last one repeats
+BACKOFF = (0, 1, 2, 4, 8, 16, 30)  # seconds before a dead child is started again; the last one repeats
 STEADY = 60.0  # seconds after which a child counts as well again
 GRACE = 9.0  # seconds from the first signal until whatever is left is killed
 COLOURS = ("36", "32", "35", "33", "34", "96", "95")
@@ -75,7 +76,7 @@ class Supervisor:
                 return
             deaths = 1 if time.monotonic() - began > STEADY else deaths + 1
             pause = BACKOFF[min(deaths, len(BACKOFF)) - 1]
-            self.say(child.name, f"ended ({explain(code)}); starting it again in {pause} s")
+            self.say(child.name, f"ended ({explain(code)}); starting it again{f' in {pause} s' if pause else ''}")
             await self.or_stop(asyncio.sleep(pause))
 
     async def once(self, child: Child) -> int:
@@ -89,7 +90,7 @@ class Supervisor:
                 stdout=writing,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches us only, and the whole group can be killed at once
-                preexec_fn=die_with_parent,
+                preexec_fn=partial(die_with, os.getpid()),
             )
         finally:
             os.close(writing)
@@ -191,10 +192,15 @@ async def answers(address: str) -> None:
             return
 
 
-def die_with_parent() -> None:
-    """Linux sends the child SIGTERM when we die by SIGKILL; elsewhere only an orderly end takes the children along."""
-    if LIBC:
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+def die_with(parent: int) -> None:
+    """In a child between fork and exec: Linux sends it SIGTERM when `parent`, who forked it, dies by SIGKILL.
+
+    Elsewhere only an orderly end takes the children along."""
+    if not LIBC:
+        return
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it died before it could be asked for
+        os._exit(128 + signal.SIGTERM)
 
 
 def kill_group(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

@@ -15,9 +15,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from project.supervise import die_with_parent
+from project.supervise import die_with
 
 DEBIAN = Path("/usr/lib/postgresql")
 HASTE = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]  # tests kill our processes, never this server
@@ -74,7 +75,7 @@ class Server:
         command += [word for option in self.options for word in ("-c", option)]
         quiet = {"stdout": subprocess.DEVNULL, "cwd": self.folder, **unprivileged()}
         with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(command, stderr=log, preexec_fn=die_with_parent, **quiet)  # type: ignore[call-overload]
+            self.process = subprocess.Popen(command, stderr=log, preexec_fn=partial(die_with, os.getpid()), **quiet)  # type: ignore[call-overload]
         wait_for(self.port, self.process, self.folder / "log")
 
     def crash(self) -> None:

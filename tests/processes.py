@@ -24,13 +24,15 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 
-from project.supervise import die_with_parent
+from project.supervise import die_with
 from tests import postgres, prepared
 from tests.prepared import DATABASE, ROOT
 
@@ -75,7 +77,7 @@ class Desk:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=die_with_parent,  # also when the tests themselves are killed
+                preexec_fn=partial(die_with, os.getpid()),  # also when the tests themselves are killed
             )
         if ready:
             self.until(self.is_ready, seconds=START)
@@ -156,9 +158,20 @@ class Desk:
     def is_ready(self) -> bool:
         if self.process and self.process.poll() is not None:
             raise AssertionError(f"the desk ended with {self.process.returncode}")
-        with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/readyz", timeout=10, trust_env=False).status_code == 200
-        return False
+        return bool(self.readyz().get("ready"))
+
+    def readyz(self) -> dict[str, Any]:
+        """What /readyz says; nothing while nobody answers. Asked often, so not by httpx: each of its calls without a
+        client reads the system's authorities, 30 ms of a processor that the desk needs itself."""
+        asked = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with contextlib.closing(asked), contextlib.suppress(OSError, HTTPException):
+            asked.request("GET", "/readyz")
+            return dict(json.load(asked.getresponse()))
+        return {}
+
+    def problem(self, check: str) -> str:
+        """What /readyz says against `database`, `storage`, `broker` or `tick`."""
+        return str(self.readyz().get("problems", {}).get(check, ""))
 
     def rows(self, query: str, *given: object) -> list[tuple[Any, ...]]:
         """Read the desk's database (`?` marks a value)."""

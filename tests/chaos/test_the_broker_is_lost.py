@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 import redis
 
@@ -64,7 +63,7 @@ def test_whatever_becomes_of_it_everything_runs_and_readyz_says_so(shop: Desk, b
             with lose(shop, broker):
                 heard = len(caller.answered)
                 shop.until(lambda heard=heard: len(caller.answered) > heard + 15, seconds=60)
-            shop.until(lambda: problem(shop) == "", seconds=60)
+            shop.until(lambda: shop.problem("broker") == "", seconds=60)
     assert caller.surprises == []
     orders = len(caller.answered)
     done = "handler = 'take-order' AND finished_at IS NOT NULL"
@@ -88,7 +87,7 @@ def forgets(shop: Desk, broker: Broker) -> Iterator[None]:
 def hangs(shop: Desk, broker: Broker) -> Iterator[None]:
     broker.signal(signal.SIGSTOP)
     try:
-        shop.until(lambda: problem(shop), seconds=60)
+        shop.until(lambda: shop.problem("broker"), seconds=60)
         yield
         assert shop.count("triggers_run", "status = 'queued'"), "nobody rang while it hung"
     finally:
@@ -102,7 +101,7 @@ def is_full(shop: Desk, broker: Broker) -> Iterator[None]:
         before = valkey.config_get("maxmemory")["maxmemory"]
         valkey.config_set("maxmemory", "1kb")
         try:
-            shop.until(lambda: "maxmemory" in problem(shop), seconds=60)
+            shop.until(lambda: "maxmemory" in shop.problem("broker"), seconds=60)
             yield
         finally:
             valkey.config_set("maxmemory", before)
@@ -111,18 +110,8 @@ def is_full(shop: Desk, broker: Broker) -> Iterator[None]:
 @contextlib.contextmanager
 def is_gone(shop: Desk, broker: Broker) -> Iterator[None]:
     broker.kill()
-    shop.until(lambda: problem(shop), seconds=60)
+    shop.until(lambda: shop.problem("broker"), seconds=60)
     yield
     with contextlib.suppress(TimeoutError):
-        shop.until(lambda: problem(shop) == "", seconds=AWAY)
+        shop.until(lambda: shop.problem("broker") == "", seconds=AWAY)
     broker.start()
-
-
-def problem(shop: Desk) -> str:
-    """What /readyz says about the broker."""
-    try:
-        answer = httpx.get(f"{shop.url}/readyz", timeout=60, trust_env=False)
-    except httpx.TransportError:
-        return ""
-    said: str = answer.json().get("problems", {}).get("broker", "")
-    return said

@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests import postgres
@@ -28,7 +27,7 @@ def test_a_server_that_crashes_takes_nothing_along() -> None:
                 heard = len(caller.answered)
                 shop.until(lambda heard=heard: len(caller.answered) > heard + 10, seconds=90)
                 server.crash()
-                shop.until(lambda: problem(shop, "database"), seconds=60)
+                shop.until(lambda: shop.problem("database"), seconds=60)
                 server.start()
         assert_nothing_was_lost(shop, caller)
         shop.tell(40)
@@ -58,11 +57,11 @@ def test_a_full_disk_refuses_at_the_door_and_loses_nothing(small_disk: Path) -> 
             with filled(small_disk):
                 refused = caller.refused
                 shop.until(lambda: caller.refused > refused + 5, seconds=90)
-                assert "disk is full" in problem(shop, "storage")
+                assert "disk is full" in shop.problem("storage")
             heard = len(caller.answered)
             shop.until(lambda: len(caller.answered) > heard + 10, seconds=60)
         assert_nothing_was_lost(shop, caller)
-        shop.until(lambda: not problem(shop, "storage"), seconds=90)  # it is said for a minute
+        shop.until(lambda: not shop.problem("storage"), seconds=90)  # it is said for a minute
 
 
 @contextlib.contextmanager
@@ -76,16 +75,6 @@ def filled(folder: Path) -> Iterator[None]:
         yield
     finally:
         ballast.unlink()
-
-
-def problem(shop: Desk, check: str) -> str:
-    """What /readyz says about it."""
-    try:
-        answer = httpx.get(f"{shop.url}/readyz", timeout=60, trust_env=False)
-    except httpx.TransportError:
-        return ""
-    said: str = answer.json().get("problems", {}).get(check, "")
-    return said
 
 
 def assert_nothing_was_lost(shop: Desk, caller: Caller) -> None:

@@ -16,7 +16,7 @@ from tests.house.tree import ROOT
 SCRIPT = """
 import asyncio, sys
 from project import supervise
-supervise.GRACE, supervise.BACKOFF = 1.0, (0.1, 0.2)
+supervise.GRACE, supervise.BACKOFF = 1.0, (0, 0.1, 0.2)
 children = [supervise.Child(name, [sys.executable, "-c", code]) for name, code in {children!r}]
 asyncio.run(supervise.Supervisor(children, json={as_json}).run())
 """
@@ -113,9 +113,10 @@ def test_where_nobody_reads_along_every_line_is_one_object_and_none_is_wrapped_t
     ]
 
 
-def test_a_dead_child_is_started_again_and_said_so(desk):
+def test_a_dead_child_is_started_again_at_once_and_then_later_each_time_and_said_so(desk):
     running = desk(web="print('hello'); raise SystemExit(3)", beat=STAY)
-    until(lambda: running.log.read_text().count("web  | hello") >= 3)
+    until(lambda: running.log.read_text().count("web  | hello") >= 4)
+    assert running.said("web  | ended (exit code 3); starting it again\n")
     assert running.said("web  | ended (exit code 3); starting it again in 0.1 s")
     assert running.said("starting it again in 0.2 s")
     assert running.process.poll() is None
@@ -152,3 +153,24 @@ def test_no_child_outlives_a_killed_supervisor(desk):
     child = int(running.log.read_text().split("pid ")[1].split()[0])
     running.stop(signal.SIGKILL)
     until(lambda: not is_alive(child))
+
+
+ORPHAN = """
+import os, time
+from project.supervise import die_with
+parent = os.getpid()
+if os.fork() == 0:
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    die_with(parent)
+    print("it lives", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+def test_a_child_whose_parent_died_before_it_could_ask_to_be_told_ends_at_once():
+    """The output ends when its last holder is gone: nothing runs on after this."""
+    done = subprocess.run(
+        [sys.executable, "-c", ORPHAN], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
