@@ -12,9 +12,10 @@ from typing import IO, Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.core.management.sql import emit_post_migrate_signal
 from django.db import DatabaseError, connection, connections
 
-from project import assets, processes, tour
+from project import assets, health, processes, tour
 from project.supervise import become
 
 MIGRATING = 0x6E696768  # PostgreSQL advisory lock: two machines that start together migrate one after the other
@@ -107,6 +108,9 @@ def migrate() -> None:
         with connection.cursor() as cursor:
             if connection.vendor == "postgresql":
                 cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATING])
-        call_command("migrate", interactive=False, verbosity=0)
+        if health.unapplied_migrations():
+            call_command("migrate", interactive=False, verbosity=0)
+        else:  # what `migrate` ends with, for one that was killed before its end; it would load every migration first
+            emit_post_migrate_signal(0, False, connection.alias)
     except DatabaseError as error:
         raise CommandError(f"the database cannot be used: {str(error).strip()}") from error
