@@ -16,13 +16,16 @@ from django_celery_beat.admin import CrontabScheduleAdmin as BeatCrontabAdmin
 from django_celery_beat.admin import IntervalScheduleAdmin as BeatIntervalAdmin
 from django_celery_beat.admin import PeriodicTaskAdmin as BeatTaskAdmin
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
-from unfold.admin import ModelAdmin
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from project.lib.bare import without
 from project.people.doors import is_fresh, to_step_up, who
 from project.people.models import ApiToken, Authenticator, User
 from project.people.roles import ADMIN, LastAdmin, can, check_admin_stays
 from triggers.models import Audit
+
+with without("django.contrib.postgres.fields"):  # no row here has one, and they load the driver, on SQLite too
+    from unfold.admin import ModelAdmin
+    from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 # Never shown in a window: secrets, and what foreigners wrote (their own pages draw it safely).
 SECRETS = (

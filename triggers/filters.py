@@ -7,13 +7,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypeAlias, TypedDict
 
 import cel
-from celpy.celparser import CELParseError, CELParser
-from lark import Token, Tree
 
+from project.lib.deferred import deferred
 from triggers.errors import BadFilter
+
+if TYPE_CHECKING:
+    import lark
+    from celpy import celparser
+else:
+    lark = deferred("lark")
+    celparser = deferred("celpy.celparser")
 
 LONGEST = 2000  # characters of one filter
 DEEPEST = 40  # brackets in brackets
@@ -49,7 +55,7 @@ SPOKEN = (  # of the parser's own phrases
 )
 
 Path = tuple[str, ...]
-Node = Tree[Token]
+Node: TypeAlias = "lark.Tree[lark.Token]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +113,9 @@ class Reader:
         if inside:
             raise BadFilter(f"A {self.language.called} may not hold a comprehension inside a comprehension.")
         receiver, _, *rest = node.children
-        assert isinstance(receiver, Tree)
+        assert isinstance(receiver, lark.Tree)
         self.walk(receiver, scope, inside)
-        arguments = list(trees(rest[0])) if rest and isinstance(rest[0], Tree) else []
+        arguments = list(trees(rest[0])) if rest and isinstance(rest[0], lark.Tree) else []
         variable = path_name(arguments[0]) if len(arguments) > 1 else None
         if variable is None:
             raise BadFilter(f"`{node.children[1]}` needs a variable and a condition, as in `.exists(item, item > 3)`.")
@@ -118,17 +124,16 @@ class Reader:
             self.walk(body, {**scope, variable: over and (*over, EACH)}, inside=True)
 
 
-class Parser(CELParser):
+@lru_cache(maxsize=1)
+def parser() -> "celparser.CELParser":
     """The library's own loses where `true` and `false` stand, and with it where a clause ends."""
 
-    @staticmethod
-    def ambiguous_literals(t: Token) -> Token:
-        return Token.new_borrow_pos("BOOL_LIT", t.value, t) if t.value in ("true", "false") else t
+    class Parser(celparser.CELParser):
+        @staticmethod
+        def ambiguous_literals(t: "lark.Token") -> "lark.Token":
+            return lark.Token.new_borrow_pos("BOOL_LIT", t.value, t) if t.value in ("true", "false") else t
 
-
-@lru_cache(maxsize=1)
-def parser() -> Parser:
-    CELParser.CEL_PARSER = None  # the grammar is kept on the class; it must be read with our callback
+    celparser.CELParser.CEL_PARSER = None  # the grammar is kept on the class; it must be read with our callback
     return Parser()
 
 
@@ -145,7 +150,7 @@ def compile_filter(text: str, language: Language = FILTER) -> FilterPlan:
     try:
         cel.compile(text)
         tree = parser().parse(text)
-    except (ValueError, CELParseError) as error:
+    except (ValueError, celparser.CELParseError) as error:
         raise BadFilter(f"The {language.called} does not compile: {first_line(error)}") from error
     clauses = [clause_of(text, part, language) for part in conjuncts(tree)]
     paths = sorted({tuple(path) for clause in clauses for path in clause["paths"]})
@@ -245,9 +250,9 @@ def path_of(node: Node, scope: dict[str, Path | None]) -> Path | None:
     if bare.data not in ("member_dot", "member_index"):
         return None
     receiver, last = bare.children
-    assert isinstance(receiver, Tree)
+    assert isinstance(receiver, lark.Tree)
     before = path_of(receiver, scope)
-    key = str(last) if isinstance(last, Token) else key_of(last)
+    key = str(last) if isinstance(last, lark.Token) else key_of(last)
     return None if before is None or key is None else (*before, key)
 
 
@@ -255,7 +260,7 @@ def key_of(node: Node) -> str | None:
     """The text of a literal string index."""
     bare = unwrapped(node)
     token = bare.children[0] if bare.data == "literal" else None
-    if not isinstance(token, Token) or token.type not in ("STRING_LIT", "MLSTRING_LIT"):
+    if not isinstance(token, lark.Token) or token.type not in ("STRING_LIT", "MLSTRING_LIT"):
         return None
     return str(cel.evaluate(str(token), {}))
 
@@ -283,14 +288,14 @@ def unwrapped(node: Node) -> Node:
     levels = ("expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member")
     while len(node.children) == 1 and node.data in (*levels, "primary"):
         child = node.children[0]
-        if not isinstance(child, Tree):
+        if not isinstance(child, lark.Tree):
             break
         node = child
     return node
 
 
 def trees(node: Node) -> Iterator[Node]:
-    return (child for child in node.children if isinstance(child, Tree))
+    return (child for child in node.children if isinstance(child, lark.Tree))
 
 
 def first_line(error: Exception) -> str:

@@ -5,15 +5,20 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psycopg
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
+from project.lib.deferred import deferred
 from project.lib.turnstile import Turnstile
 from triggers import store
 from triggers.dialect import Cursor, Dialect, Postgres, marks
 from triggers.store import Member
+
+if TYPE_CHECKING:
+    import psycopg
+else:
+    psycopg = deferred("psycopg")
 
 PATIENCE = 20.0  # seconds the writer waits for SQLite's lock
 STATEMENTS = 256  # of the writer's connection that stay compiled

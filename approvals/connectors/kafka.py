@@ -4,30 +4,26 @@ Its id is the action's key: who reads the topic can tell a repeat. Kafka itself 
 there, so an unclear outcome is left to a person."""
 
 import json
-from typing import Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from pydantic import Field, JsonValue
 
 from approvals.errors import NotSent, OutcomeUnknown, Refused
 from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
 from project.lib import kafka
+from project.lib.deferred import deferred
 from project.lib.egress import Forbidden, Unreachable
 from project.lib.language import spoken
 
+if TYPE_CHECKING:
+    import confluent_kafka
+else:
+    confluent_kafka = deferred("confluent_kafka")
+
 TYPE = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
 SPARE = 5.0  # seconds of the kind's time that are left for connecting and parting
-NO_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}  # librdkafka would try again for ever
-UNCLEAR = {KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._PURGE_INFLIGHT}
-UNCLEAR |= {KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.NETWORK_EXCEPTION}
-LATER = {
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError._PURGE_QUEUE,
-    KafkaError._QUEUE_FULL,
-    KafkaError.NOT_ENOUGH_REPLICAS,
-    KafkaError._ALL_BROKERS_DOWN,
-}
 
 
 class Record(Arguments):
@@ -52,7 +48,7 @@ class Record(Arguments):
 def deliver(far: Far, wish: Record, key: str) -> Result:
     """Raises NotSent while no broker was reached, Refused, or OutcomeUnknown once the record was on its way."""
     wait = max(1.0, far.timeout.total_seconds() - SPARE)
-    told: list[tuple[KafkaError | None, Message]] = []
+    told: list[tuple[confluent_kafka.KafkaError | None, confluent_kafka.Message]] = []
     producer = connected(far, wish.topic, wait)
     try:
         producer.produce(
@@ -62,7 +58,7 @@ def deliver(far: Far, wish: Record, key: str) -> Result:
             headers=headers(wish, key, far),
             on_delivery=lambda error, record: told.append((error, record)),
         )
-    except (KafkaException, BufferError) as error:
+    except (confluent_kafka.KafkaException, BufferError) as error:
         raise Refused(f"kafka {far.slug}: the record cannot be sent: {error}") from None
     producer.flush(wait)
     if not told:
@@ -73,10 +69,10 @@ def deliver(far: Far, wish: Record, key: str) -> Result:
     return {"topic": record.topic(), "partition": record.partition(), "offset": record.offset(), "id": key}
 
 
-def connected(far: Far, topic: str, wait: float) -> Producer:
+def connected(far: Far, topic: str, wait: float) -> "confluent_kafka.Producer":
     """A producer of a cluster that has said who it is and that it has the topic. Raises NotSent, Refused."""
     try:
-        producer = Producer(
+        producer = confluent_kafka.Producer(
             cluster_of(far).settings(
                 **{
                     "acks": "all",
@@ -91,21 +87,41 @@ def connected(far: Far, topic: str, wait: float) -> Producer:
         there = kafka.met(producer, wait=min(wait, kafka.PATIENCE), topic=topic)
     except Unreachable as error:
         raise NotSent(f"kafka {far.slug}: {error}") from None
-    except (Forbidden, KafkaException, ValueError) as error:
+    except (Forbidden, confluent_kafka.KafkaException, ValueError) as error:
         raise Refused(f"kafka {far.slug}: {error}") from None
     if missing := there[topic].error:
         raise failed(far, missing)
     return producer
 
 
-def failed(far: Far, error: KafkaError) -> Exception:
+@cache
+def meanings() -> dict[str, set[int]]:
+    """Codes of errors by what they mean: there is no such topic, not sent, or nobody knows."""
+    code = confluent_kafka.KafkaError
+    return {
+        "no topic": {code.UNKNOWN_TOPIC_OR_PART, code._UNKNOWN_TOPIC},  # librdkafka would try again for ever
+        "later": {
+            code.LEADER_NOT_AVAILABLE,
+            code._PURGE_QUEUE,
+            code._QUEUE_FULL,
+            code.NOT_ENOUGH_REPLICAS,
+            code._ALL_BROKERS_DOWN,
+        },
+        "unclear": {
+            *(code._MSG_TIMED_OUT, code._TIMED_OUT, code._TRANSPORT, code._PURGE_INFLIGHT),
+            *(code.REQUEST_TIMED_OUT, code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, code.NETWORK_EXCEPTION),
+        },
+    }
+
+
+def failed(far: Far, error: "confluent_kafka.KafkaError") -> Exception:
     """What an answer other than yes means for the record."""
-    words = f"kafka {far.slug}: {kafka.words(error)}"
-    if error.code() in NO_TOPIC:
+    words, code, means = f"kafka {far.slug}: {kafka.words(error)}", error.code(), meanings()
+    if code in means["no topic"]:
         return Refused(f"{words}: there is no such topic")
-    if error.code() in LATER:
+    if code in means["later"]:
         return NotSent(words)
-    return OutcomeUnknown(words) if error.code() in UNCLEAR or error.retriable() else Refused(words)
+    return OutcomeUnknown(words) if code in means["unclear"] or error.retriable() else Refused(words)
 
 
 def cluster_of(far: Far) -> kafka.Cluster:

@@ -5,16 +5,21 @@ comes twice does less harm than one that never comes. The addresses are the oper
 """
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import apprise
 from django.conf import settings
 from pydantic import Field
 
 from approvals.errors import NotSent, Refused
 from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
+from project.lib.deferred import deferred
 from project.lib.language import spoken
+
+if TYPE_CHECKING:
+    import apprise
+else:
+    apprise = deferred("apprise")
 
 SEVERITIES = {"info": "info", "warning": "warning", "error": "failure", "critical": "failure", "success": "success"}
 

@@ -7,13 +7,18 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from confluent_kafka import KafkaError, KafkaException
 from django.conf import settings
 
 from project.lib.addresses import AllowList
+from project.lib.deferred import deferred
 from project.lib.egress import Guard, Unreachable, system_resolver
+
+if TYPE_CHECKING:
+    import confluent_kafka
+else:
+    confluent_kafka = deferred("confluent_kafka")
 
 PORTS = (9092, 9093, 9094, 9095, 9096, 9098)
 PATIENCE = 10.0  # seconds for the cluster to say who it is
@@ -79,15 +84,15 @@ def met(client: Any, wait: float = PATIENCE, *, topic: str = "") -> Mapping[str,
     Raises Forbidden for a cluster with a broker that may not be called, Unreachable when nobody answers."""
     try:
         told = client.list_topics(*filter(None, [topic]), timeout=wait)
-    except KafkaException as error:
+    except confluent_kafka.KafkaException as error:
         raise Unreachable(words(error)) from None
     refuse_closed(f"{one.host}:{one.port}" for one in told.brokers.values())
     topics: Mapping[str, Any] = told.topics
     return topics
 
 
-def words(error: KafkaException | KafkaError) -> str:
+def words(error: "confluent_kafka.KafkaException | confluent_kafka.KafkaError") -> str:
     """What went wrong, in one line."""
-    told = error.args[0] if isinstance(error, KafkaException) else error
-    text = told.str() if isinstance(told, KafkaError) else str(told)
+    told = error.args[0] if isinstance(error, confluent_kafka.KafkaException) else error
+    text = told.str() if isinstance(told, confluent_kafka.KafkaError) else str(told)
     return " ".join(text.removeprefix("Local: ").split())

@@ -15,15 +15,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain, zip_longest
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import psycopg
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from django.db.backends.sqlite3.base import FORMAT_QMARK_REGEX, SQLiteCursorWrapper
 from django.db.models import sql
 from django.db.models.query import get_related_populators
 
 from project.lib import clock
+from project.lib.deferred import deferred
+
+if TYPE_CHECKING:
+    import psycopg
+else:
+    psycopg = deferred("psycopg")
 
 Built = TypeVar("Built")
 STAND_INS: dict[type, Callable[[int], Any]] = {  # unlike each other, and within what every column takes

@@ -4,13 +4,10 @@ import logging
 import time
 from dataclasses import dataclass
 
+from django.utils.module_loading import import_string
+
 from project.lib import clock, live
 from triggers.errors import NotValid
-from triggers.listeners import kafka
-from triggers.listeners.database import TableListener
-from triggers.listeners.file import FileListener
-from triggers.listeners.mail import MailListener
-from triggers.listeners.stream import StreamListener
 from triggers.listeners.thread import Listener, pulse_of
 from triggers.models import ConfigVersion, Pulse, Source, Watch
 
@@ -18,13 +15,19 @@ logger = logging.getLogger("nightdesk.listen")
 BACKOFF = (1, 2, 4, 8, 16, 30)  # seconds before a dead thread is started again; the last one repeats
 STEADY = 60.0  # seconds after which a thread counts as well again
 PATIENCE = 5.0  # seconds all threads have to end
-LISTENERS: dict[str, type[Listener]] = {
-    "file": FileListener,
-    "email": MailListener,
-    "redis_stream": StreamListener,
-    "kafka": kafka.TopicListener,
-    "database": TableListener,
+LISTENERS = {  # by kind of source; loaded with its libraries when there is one of that kind
+    "file": "triggers.listeners.file.FileListener",
+    "email": "triggers.listeners.mail.MailListener",
+    "redis_stream": "triggers.listeners.stream.StreamListener",
+    "kafka": "triggers.listeners.kafka.TopicListener",
+    "database": "triggers.listeners.database.TableListener",
 }
+
+
+def listener_of(source: Source) -> Listener:
+    """The thread that listens to it, not started yet. Raises NotValid for a configuration that makes no sense."""
+    made: type[Listener] = import_string(LISTENERS[source.kind])
+    return made(source)
 
 
 @dataclass(slots=True)
@@ -70,7 +73,7 @@ class Keeper:
 
     def begin(self, source: Source, *, deaths: int = 0) -> None:
         try:
-            listener = LISTENERS[source.kind](source)
+            listener = listener_of(source)
         except NotValid as refused:
             logger.error("Source %s cannot be listened to: %s", source.slug, refused.detail)
             self.note_failed(source, refused.detail)
