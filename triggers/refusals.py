@@ -107,13 +107,15 @@ def keep(
     return refusal
 
 
-def keep_duplicate(source: Source, outcome: Outcome, *, headers: Mapping[str, str], body: bytes, remote: str) -> None:
-    """List a repeat on the first event; only the newest hundred stay."""
+def keep_duplicate(
+    source: Source, outcome: Outcome, *, headers: Mapping[str, str], body: bytes, remote: str, answered: int = 200
+) -> None:
+    """List a repeat on the first event; only the newest hundred stay. `answered` 0: it was read, nobody asked."""
     kept = keep(
         source,
         source.slug,
         reason=outcome.reason,
-        answered=200,
+        answered=answered,
         headers=headers,
         body=body,
         remote=remote,

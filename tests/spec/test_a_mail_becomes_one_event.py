@@ -17,9 +17,10 @@ from tests.listening import events, listened, listener, state, turns
 from triggers import blobs, configure
 from triggers.errors import BadDelivery
 from triggers.listeners import imap, mail
-from triggers.models import Blob, DeadLetter, Event, Position, Run, Source, Watch
+from triggers.models import Blob, DeadLetter, Event, Position, Refusal, Run, Source, Watch
 from triggers.sources import mail as reading
 from triggers.sources.mail import read_mail
+from triggers.vitals import last_deliveries
 
 pytestmark = pytest.mark.django_db
 CORPUS = sorted((Path(__file__).parents[1] / "data" / "email").glob("*.json"))
@@ -243,14 +244,20 @@ def test_a_mail_the_server_withholds_is_asked_for_again_and_at_last_buried(far, 
     assert said.partition(" ")[2] in DeadLetter.objects.get().message
 
 
-def test_a_copy_in_another_folder_is_a_repeat_that_people_see(far):
+def test_a_copy_in_another_folder_is_a_repeat_that_people_see(far, owner, sign_in):
     """SR-05"""
     path = next(path for path in CORPUS if path.stem == "own_duplicate_via_two_folders")
     far.add("INBOX", raw_of(path))
     far.add("INBOX/A", raw_of(path))
-    turns(listener(mailbox(far, start="all", folders=["INBOX", "INBOX/A"]), **QUICK))
+    source = mailbox(far, start="all", folders=["INBOX", "INBOX/A"])
+    turns(listener(source, **QUICK))
     [event] = events("post")
     assert event.duplicates == 1
+    [again] = Refusal.objects.all()
+    assert (again.source, again.event, again.reason, again.answered) == (source, event.pk, "duplicate", 0)
+    page = sign_in(owner).get(f"/events/{event.pk}")
+    assert "Came again" in page.content.decode()
+    assert [one.status for one in last_deliveries(source)] == ["duplicate", event.status]
 
 
 def test_a_mailbox_that_was_numbered_anew_is_read_again_without_doubles(far):

@@ -14,7 +14,6 @@ from django.db.models import QuerySet
 from project.lib import clock
 from triggers.envelope import Arrival, key_of
 from triggers.errors import BadDelivery
-from triggers.ingest import ingest
 from triggers.listeners.link import FAULTS, Link, Row, link_to
 from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Seen, Source, Watch
@@ -190,7 +189,7 @@ class TableListener(Listener):
             except BadDelivery as refused:
                 bury(self.source, place, text_of(row).encode(), refused.detail)
         if arrivals:
-            ingest(arrivals)
+            self.store(arrivals)
 
     def place_of(self, row: Row) -> str:
         key = "/".join(str(plain(row[name])) for name in self.table.key)

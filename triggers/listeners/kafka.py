@@ -12,7 +12,6 @@ from project.lib import kafka
 from project.lib.egress import Unreachable
 from triggers.envelope import Arrival
 from triggers.errors import BadDelivery, QueueFull, TriggerFull
-from triggers.ingest import ingest
 from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Source, Watch
 from triggers.sources import entries
@@ -149,7 +148,7 @@ class TopicListener(Listener):
                 bury(self.source, number_of(record), record.value() or b"", refused.detail)
         try:
             if arrivals:
-                ingest(arrivals)
+                self.store(arrivals)
         except (TriggerFull, QueueFull) as full:
             return full
         self.commit(consumer)

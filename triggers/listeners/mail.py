@@ -15,7 +15,6 @@ from project.lib import clock
 from triggers import blobs
 from triggers.envelope import Arrival
 from triggers.errors import BadDelivery
-from triggers.ingest import ingest
 from triggers.listeners.imap import LARGEST, Mailbox, Withheld, capabilities, fetch, opened, sign_in, told_of_more
 from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Source, Watch
@@ -182,7 +181,7 @@ class MailListener(Listener):
             why = getattr(error, "detail", "") or f"{type(error).__name__}: {error}"
             bury(self.source, place, raw[:KEPT_RAW], why)
             return
-        ingest([arrival])
+        self.store([arrival])
 
     def arrival(self, mail: Mail, raw: bytes, received: datetime | None, *, size: int, **place: Any) -> Arrival:
         facts = {**mail.facts, **place, "size": size, "automatic": mail.automatic, "attachments": self.kept(mail)}

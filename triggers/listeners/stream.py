@@ -11,7 +11,6 @@ import redis
 
 from project.lib.text import made_storable
 from triggers.errors import BadDelivery
-from triggers.ingest import ingest
 from triggers.listeners.redis_link import connect, make_group, order_of
 from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Source, Watch
@@ -131,7 +130,7 @@ class StreamListener(Listener):
         if trimmed:
             self.gap(trimmed)
         if arrivals:
-            ingest(arrivals)
+            self.store(arrivals)
         client.xack(self.stream.stream, self.stream.group, *[number for number, _ in found])
 
     def arrival(self, place: str, given: dict[bytes, bytes]) -> Any:

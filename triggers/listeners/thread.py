@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.db import DatabaseError, DataError, close_old_connections, connection
@@ -14,7 +15,10 @@ from project.lib import clock, live
 from project.lib.egress import EgressError
 from project.lib.problem import Problem
 from project.lib.text import made_storable
+from triggers import refusals
+from triggers.envelope import Arrival
 from triggers.errors import TriggerFull
+from triggers.ingest import ingest
 from triggers.models import Position, Pulse, Source, Watch
 
 logger = logging.getLogger("nightdesk.listen")
@@ -119,6 +123,16 @@ class Listener(threading.Thread):
             self.failures += 1
             logger.error("Source %s: the database does not answer: %s", self.source.slug, str(error).strip())
             close_old_connections()
+
+    def store(self, arrivals: Sequence[Arrival]) -> None:
+        """Ingest what was read; a repeat is listed on its first event, as one that comes to the door is.
+
+        Raises TriggerFull, QueueFull."""
+        for arrival, outcome in zip(arrivals, ingest(arrivals), strict=True):
+            if outcome.status == "duplicate" and outcome.seq:
+                refusals.keep_duplicate(
+                    self.source, outcome, headers=arrival.headers, body=arrival.raw or b"", remote="", answered=0
+                )
 
     def known(self, place: str) -> dict[str, Any]:
         """How far this place was read; empty: it begins."""
