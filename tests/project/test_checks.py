@@ -53,6 +53,11 @@ def test_without_deploy_nothing_is_asked():
     assert [one.id for one in django_checks.run_checks() if (one.id or "").startswith("nightdesk.")] == []
 
 
+def test_django_finds_nothing_wrong_with_the_code():
+    """The processes without pages start without asking (project/processes.py)."""
+    assert [str(one) for one in django_checks.run_checks() if one.is_serious()] == []
+
+
 def ready(settings, folder: Path) -> None:
     """A desk with which nothing is wrong."""
     settings.ALLOWED_HOSTS, settings.BASE_URL = ["desk.example.org"], "https://desk.example.org"
