@@ -18,6 +18,7 @@ from triggers.listeners.link import FAULTS, Link, Row, link_to
 from triggers.listeners.thread import Listener, Trouble
 from triggers.models import Seen, Source, Watch
 from triggers.reading import Reading, read_json
+from triggers.retention import remove
 from triggers.sources import entries
 from triggers.sources.cursors import back, is_after, is_placed, kept, max_of, moment_of, plain, restored
 from triggers.sources.database import digest, parse_table
@@ -150,7 +151,7 @@ class TableListener(Listener):
         may lie in the window for years while nobody looks."""
         if (now := time.monotonic()) >= self.next_freed:
             self.next_freed = now + FREED
-            Seen.objects.filter(source_id=self.source.pk, until__lt=clock.now()).delete()
+            remove(Seen.objects.filter(source_id=self.source.pk, until__lt=clock.now()))
 
     # As an outbox
 
