@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from approvals import hiding
-from approvals.errors import ApprovalProblem, DeliveryError
+from approvals.errors import ApprovalProblem, DeliveryError, Refused
 from approvals.frozen import storable
 from approvals.kinds import KINDS, NO_WORDS, Kind, Now, Unbound
 from approvals.models import Action, Connection
@@ -60,6 +60,8 @@ def looked_at(
     may()
     if ruling.denied_by:
         return NOTHING
+    if connection.archived_at is not None:
+        raise Refused("its connection was removed")
     if switches_over(kind.name, run).exists():
         return Met({UNBOUND: HELD})
     now = kind.current(connection.far(kind.timeout), typed)

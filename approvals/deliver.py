@@ -147,6 +147,9 @@ def stand_aside(action: Action, now: datetime, why: Obstacle, ruling: Ruling, fo
         later = now + timedelta(seconds=LOOKS[-1]) if why is Obstacle.PAUSED else None
         Action.objects.filter(pk=action.pk).update(not_before=later, not_sent_said=False)
         show(action)
+    elif why is Obstacle.GONE:
+        settle(action, "cancel", now, reason_code="connection_removed")
+        bury(action, now, error={"type": "ConnectionRemoved", "message": f"approved, but {why}"})
     elif why is Obstacle.REVOKED:
         settle(action, "cancel", now, reason_code=REVOKED)
     elif why in (Obstacle.CHANGED, Obstacle.STRICTER, Obstacle.MOVED):

@@ -72,6 +72,11 @@ class Standing:
         return self.can_decide and self.kind is not None and not self.kind.is_question
 
     @property
+    def edit_is_no_yes(self) -> bool:
+        """Must somebody else say yes to what an edit makes of it?"""
+        return self.tier is Tier.HIGH or self.action.is_strict or (self.ruling is not None and self.ruling.four_eyes)
+
+    @property
     def needs_step_up(self) -> bool:
         return self.tier is Tier.HIGH and not self.fresh
 

@@ -26,6 +26,7 @@ class Obstacle(StrEnum):
 
     OVER = "the time in which it may be carried out is over"
     REVOKED = "the token that asked for it is out of use"
+    GONE = "its connection was removed"
     PAUSED = "it is paused by a switch"
     BUSY = "its far side asked for a pause"
     CHANGED = "it is no longer what was approved"
@@ -52,11 +53,11 @@ def obstacle(action: Action, now: datetime, ruling: Ruling, found: Met | None) -
     if held_back(action):
         return Obstacle.PAUSED
     if not is_what_was_shown(action):
-        return Obstacle.CHANGED
+        return Obstacle.GONE if is_cut_off(action) else Obstacle.CHANGED
     if is_busy(action, now):
         return Obstacle.BUSY
     if is_stricter(action, ruling):
-        return Obstacle.STRICTER
+        return Obstacle.GONE if is_cut_off(action) else Obstacle.STRICTER
     if next_opening(ruling.windows, now) != now:
         return Obstacle.SHUT
     if thaws_at(action, now) > now:
@@ -72,6 +73,11 @@ def needs_a_look(action: Action, now: datetime, ruling: Ruling) -> bool:
     """Could only its target stand in the way, or are people asked again, who are shown it as it is? For whatever else
     is in the way nobody looks at a far side."""
     return obstacle(action, now, ruling, None) in (Obstacle.UNSEEN, Obstacle.CHANGED, Obstacle.STRICTER)
+
+
+def is_cut_off(action: Action) -> bool:
+    """Was its connection put out of use for good? Then nobody is asked again: it could only fail."""
+    return action.connection is not None and action.connection.archived_at is not None
 
 
 def is_busy(action: Action, now: datetime) -> bool:

@@ -1,6 +1,7 @@
 """The pages on which people decide: the inbox, one action, and what practice connections delivered."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -20,6 +21,7 @@ from approvals.inbox import PAGE, SORTS, listed, wanted
 from approvals.looking import looked_for
 from approvals.models import Action, PracticeItem
 from approvals.refusals import why_not
+from approvals.tiers import Tier
 from approvals.wording import said
 from project.lib import clock
 from project.lib.language import words
@@ -32,8 +34,8 @@ DRAFT = "draft:{}"  # in the session: the note that was typed before the passwor
 
 def card_for(request: HttpRequest, action: Action, now: datetime) -> Card:
     posted = request.POST if "digest" in request.POST else None
-    fresh = action.tier == "high" and doors.is_fresh(request)
-    return card_of(action, who(request), now, fresh=fresh, posted=posted)
+    card = card_of(action, who(request), now, posted=posted)
+    return replace(card, fresh=doors.is_fresh(request)) if card.tier is Tier.HIGH else card
 
 
 @require_safe

@@ -11,6 +11,7 @@ from tests import builders
 from tests.approvals.test_argument_forms import PULL, filled
 from tests.approvals.test_pages import text_of
 from tests.conftest import PASSWORD, person
+from tests.ruled import rule
 
 
 @pytest.fixture
@@ -131,6 +132,20 @@ def test_whoever_was_too_late_sees_no_form_whatever_he_sends(ann, ben_reads):
     answer = ben_reads.post(f"/actions/{action.pk}/edit", {"do": "save", "a.timeout": "abc", "revision": "1"})
     assert answer.status_code == 409
     assert 'name="a.' not in answer.content.decode()
+
+
+@pytest.mark.parametrize("why", ["high", "four eyes", "the policy in force"])
+def test_the_form_says_when_the_yes_of_who_edits_will_not_count(why, asked, ben_reads):
+    if why == "the policy in force":
+        rule("careful", "true", tier="high")
+    else:
+        Action.objects.update(**({"tier": "high"} if why == "high" else {"four_eyes": True}))
+    ben_reads.post("/step-up", {"password": PASSWORD})
+    page = text_of(ben_reads.get(f"/actions/{asked.pk}/edit"))
+    assert "Save for somebody else" in page
+    assert "Save and approve" not in page
+    ben_reads.post(f"/actions/{asked.pk}/edit", typed(asked, title="Mend", note="clearer"))
+    assert (Action.objects.get().revision, Action.objects.get().status) == (2, "awaiting"), "and it is so"
 
 
 @pytest.mark.parametrize("kind", ["shop.gone", "human.question"])

@@ -127,6 +127,12 @@ class TestAnEdit:
             self.edit(asked, ben)
         assert shelf.looks == 0
 
+    def test_through_a_connection_that_was_removed(self, asked: Action, shelf: Shelf, ben: User) -> None:
+        Connection.objects.update(archived_at=clock.now())
+        with pytest.raises(ApprovalProblem):
+            self.edit(asked, ben)
+        assert (now_of(asked).revision, shelf.looks) == (1, 0)
+
     def test_that_changes_nothing(self, asked: Action, shelf: Shelf, ben: User) -> None:
         say(asked, ben, arguments={"item": "tea", "cups": 1})
         assert (now_of(asked).status, shelf.looks) == ("approved", 0)

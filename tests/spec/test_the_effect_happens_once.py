@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from approvals import clearing, deliver, outcomes, tasks
+from approvals import clearing, connect, deliver, outcomes, tasks
 from approvals.act import Rejected, Undeliverable, act
 from approvals.errors import CannotSendAgain, NotReviewer, NotSent, OutcomeUnknown, Refused
 from approvals.kinds import KINDS
@@ -18,6 +18,7 @@ from project.people.models import User
 from tests import builders
 from tests.handlers import work
 from tests.nodding import Shop, changed_kind, handling, now_of, say, serving, settle
+from tests.ruled import rule
 from triggers import dispatch
 from triggers.models import Audit, DeadLetter, Event, Run, Switch, Wait
 
@@ -341,6 +342,17 @@ class TestWhatWasShownIsWhatRuns:
         later(seconds=11)
         settle()
         assert shop.done["order-7"].cups == 200, "now people have seen it"
+
+    @pytest.mark.parametrize("stricter", [False, True])
+    def test_nobody_is_asked_again_about_what_could_only_fail(self, approved, shop, owner, later, stricter):
+        connect.archive_connection(approved.connection, by=owner)
+        if stricter:
+            rule("two", "true", quorum=2)
+        later(seconds=11)
+        settle()
+        action = now_of(approved)
+        assert (action.status, action.revision, action.reason_code) == ("cancelled", 1, "connection_removed")
+        assert (DeadLetter.objects.get(kind="action").action_id, shop.sent) == (action.pk, [])
 
     def test_what_is_no_longer_readable_is_withdrawn_and_holds_up_nobody(self, approved, shop, later):
         Action.objects.filter(pk=approved.pk).update(canonical="{")
