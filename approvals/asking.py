@@ -117,6 +117,8 @@ def go_on(asking_id: int) -> bool:
         step = Step(asking, action, ruling, now)
         climb(step)
         remind(step)
+        if asking.notices.filter(what="ask", status="skipped").exists():
+            tell(step, reachable(step))  # who it was for may decide no more: others of that group read it too
         sound(step)
         note(step)
     return True
@@ -252,7 +254,7 @@ def tell(step: Step, channels: Iterable[Channel], *, what: str = "ask", number: 
     hours = dict(
         Hours.objects.filter(person__in=[each.person_id for each in channels]).values_list("person", "windows")
     )
-    same = step.asking.notices.filter(what=what, number=number).select_related("channel")
+    same = step.asking.notices.filter(what=what, number=number).exclude(status="skipped").select_related("channel")
     groups = {row.channel.connection_id for row in same if is_group(row.channel)}
     for channel in channels:
         if is_group(channel) and channel.connection_id in groups:

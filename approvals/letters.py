@@ -54,7 +54,7 @@ def facts(action: Action, reader: User) -> tuple[str, ...]:
     said = [
         f"Risk: {Tier(action.tier).label}",
         f"Against: {on_one_line(against[0].get('text', ''))}" if against else "",
-        f"Asked by {action.run.handler}" if action.run else "",
+        f"Asked by {on_one_line(action.asker)}",
         f"Undo: {action.reversible}" if action.reversible else "",
         f"Who notices: {action.blast_radius}" if action.blast_radius else "",
         f"If nobody decides it expires at {local(action.expires_at, reader):%H:%M, %d %B (%Z)}; nothing is sent.",

@@ -13,7 +13,7 @@ from approvals.carriers import carrier_of
 from approvals.carrying import Ref
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
 from approvals.letters import letter_of
-from approvals.models import Action, Notice
+from approvals.models import Action, Asking, Notice
 from approvals.rules import Ruling
 from project.lib import clock
 from project.lib.apart import each
@@ -64,6 +64,7 @@ def take(notice_id: int) -> Notice | None:
             return None
         if not is_wanted(held, ruling, now):
             held.move("skip", leased_until=None)
+            Asking.objects.filter(pk=held.asking_id, closed_at=None).update(next_at=now)  # others may have to be told
             return None
         if held.tries > len(PAUSES):
             give_up(held, "whoever sent it never came back")

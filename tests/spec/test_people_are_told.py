@@ -14,6 +14,7 @@ from approvals.windows import DAYS
 from project import tour
 from project.lib import clock, crypto
 from tests import builders
+from tests.agents import agent
 from tests.conftest import person
 from tests.handlers import work
 from tests.nodding import handling, now_of, say, serving, settle, the_action
@@ -138,6 +139,35 @@ class TestAsking:
             rounds()
             assert "Approved by cho" in far.seen[-1].json["text"]["content"]
             assert len(far.seen) == 2, "it cannot be changed where it stands, so a second one says how it ended"
+
+    def test_a_group_is_written_to_though_the_first_of_its_readers_left(self, ann, ben, cho, settings, later):
+        with Recorder(lambda *_: (200, {}, {"errcode": 0})) as far:
+            settings.EGRESS_ALLOW = [f"127.0.0.1:{far.port}"]
+            secrets = crypto.seal({"webhook_url": f"{far.url}/hook"})
+            Connection.objects.create(slug="group", system="wecom", sealed_secrets=secrets)
+            for one in (ben, cho):
+                reach(one, "group", "")
+            asking.begin(builders.action(by=ann).pk)
+            ben.groups.clear()
+            rounds()
+            later(minutes=4)
+            rounds()
+            assert receipts() == [("ben", "ask", "skipped"), ("cho", "ask", "sent")]
+            assert len(far.seen) == 1
+            assert alarms() == []
+
+    @pytest.mark.parametrize("who", ["a handler", "a program", "a person"])
+    def test_a_message_says_who_asked(self, chat, ann, ben, who):
+        reach(ben, "slack", "U2")
+        asked = {
+            "a handler": {"run": builders.run("order-tea")},
+            "a program": {"token": agent("robot").token},
+            "a person": {"by": ann},
+        }[who]
+        builders.action(**asked)
+        rounds()
+        name = {"a handler": "order-tea", "a program": "robot", "a person": "ann"}[who]
+        assert f"Asked by {name}" in str(chat.to("U2")[0])
 
     def test_what_became_another_revision_is_asked_about_anew(self, chat, ann, ben):
         reach(ben, "slack", "U2")
