@@ -73,7 +73,9 @@ def test_now_random_and_uuid_are_the_same_again_after_a_crash() -> None:
     seen: list[tuple[Any, ...]] = []
 
     def story(run: Durable) -> None:
-        seen.append((run.now(), run.random(), run.uuid(), run.now()))
+        began = run.now()
+        time.sleep(0.002)  # a moment is kept to the millisecond
+        seen.append((began, run.random(), run.uuid(), run.now()))
         if len(seen) == 1:
             raise WorkerDied
 
