@@ -55,7 +55,7 @@
   }
 
   // ---- replace in place: focus, typed text, open details and scroll positions survive ---------------------------
-  const keyOf = node => node.nodeType === 1 ? node.dataset.key || node.id || '' : '';
+  const keyOf = node => node.nodeType === 1 ? node.dataset.key || node.getAttribute('id') || '' : ''; // a form's `.id` may be a field
   const fits = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
   const typed = el => (el.matches('textarea, input:not([type=hidden])')
     && (el === document.activeElement || el.value !== el.defaultValue));

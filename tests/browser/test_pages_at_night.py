@@ -140,6 +140,30 @@ def test_new_rows_wait_behind_a_pill_while_one_works_in_the_list(shop, opens):
     expect(tab.locator("#event-rows")).to_contain_text("night.701")
 
 
+def test_rows_are_chosen_by_keys_for_a_bulk_job(shop, opens):
+    make_events(shop, 800, 804)
+    tab = opens("owner", "/events")
+    expect(tab.locator("#event-rows")).to_contain_text("night.803")
+    expect(tab.locator("#chosen")).to_be_hidden()
+    expect(tab.locator("html")).to_have_attribute(*LIVE)
+    tab.locator("#event-rows [data-row]").first.focus()
+    tab.keyboard.press("x")
+    expect(tab.locator("[data-chosen]")).to_have_text("1 chosen")
+    for key in ("j", "j", "X"):
+        tab.keyboard.press(key)
+    expect(tab.locator("[data-chosen]")).to_have_text("3 chosen")
+    make_events(shop, 804, 805)  # the list moves on, the choice stays
+    expect(tab.locator("[data-pill]")).to_contain_text("1 new")
+    expect(tab.locator("[data-chosen]")).to_have_text("3 chosen")
+    tab.get_by_role("button", name="Run these again").click()
+    tab.wait_for_url("**/bulk/new*")
+    expect(tab.locator("h1")).to_contain_text("3 events")
+    tab.goto("/events?type=night.*")
+    tab.keyboard.press("*")
+    tab.keyboard.press("a")
+    tab.wait_for_url("**/bulk/new?verb=run_again&type=night.*")
+
+
 def test_keys_do_what_the_help_says_and_rest_while_one_types(shop, opens):
     tab = opens("owner", "/sources")
     obey(tab, ".", "document.documentElement.hasAttribute('data-paused')")
