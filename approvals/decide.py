@@ -24,8 +24,10 @@ from approvals.errors import (
     TooLate,
 )
 from approvals.kinds import KINDS
+from approvals.looking import check_seen
 from approvals.models import Act, Action, Decision
 from approvals.models.action import Status
+from approvals.models.decision import IN_PERSON
 from approvals.refusals import (
     VERDICTS,
     check_no_machine_nods_to_itself,
@@ -101,7 +103,7 @@ def decide(
     arguments: dict[str, Any] | None = None,
     answer: Any = None,
     proof: Callable[[], bool] = no_proof,
-    channel: str = "page",
+    channel: str = IN_PERSON,
     looked_for: float | None = None,
     origin: Mapping[str, str] = NOWHERE,
 ) -> Said:
@@ -112,9 +114,9 @@ def decide(
     becomes the result.
 
     Refuses, in this order: NotReviewer, SelfApproval, StepUpRequired, AlreadyDecided or AlreadySaid, ExpiredAlready,
-    Changed, ReasonRequired or NotValid. `proof` takes the proof of who it is that the edge has; only high asks for it,
-    and a refusal that follows gives it back. What the desk has to change first, since the stored text is not what was
-    shown or the policy became stricter, is told before any proof."""
+    Changed, NotSeen, ReasonRequired or NotValid. `proof` takes the proof of who it is that the edge has; only high asks
+    for it, and a refusal that follows gives it back. What the desk has to change first, since the stored text is not
+    what was shown or the policy became stricter, is told before any proof."""
     word = Word(by, verdict, digest, revision, reason, arguments, answer, channel, looked_for, origin)
     asked = Action.objects.for_pages().get(pk=action.pk)
     ruling = policy.ruling_of(asked)
@@ -147,6 +149,8 @@ def hear(
     if high and not proof():
         raise StepUpRequired
     check_row(held, word.by, now, word.digest, word.revision)
+    if word.channel == IN_PERSON:
+        check_seen(held, word.by, word.origin.get("browser", ""), word.looked_for, now)
     reason = check_words(held, word.verdict, word.reason, word.arguments, word.answer)
     how = {"channel": word.channel, "looked_for": word.looked_for}
     words = {"reason": reason, "stepped_up": high, "on_high": high, **how, **word.origin}

@@ -127,6 +127,13 @@ class ExpiredAlready(ApprovalProblem):
     http = 410
 
 
+class NotSeen(ApprovalProblem):
+    """It had only just come up after another decision of yours. Read it first, then decide."""
+
+    code = "not_seen"
+    http = 409
+
+
 class Changed(ApprovalProblem):
     """The request changed while you read it. Read it again before you decide."""
 

@@ -1,10 +1,10 @@
 // Keys. Single ones are off while typing, in a dialog and during IME composition, and can be switched off in Settings.
-// A key that does something is dead for 400 ms after the page changed (not the one that takes back), and "a" works only
-// on a card that was on screen for a second. Each key is a visible control: the one with data-shortcut.
+// A key that does something is dead for 400 ms after the page changed (not the one that takes back). Each key is a
+// visible control, the one with data-shortcut, and works when that does.
 (() => {
   'use strict';
   const GO = {h: '/', a: '/approvals', d: '/dead-letters', e: '/events', r: '/runs', t: '/triggers', p: '/practice'};
-  const SETTLE = 400, SEEN = 1000, CHORD = 1200; // ms
+  const SETTLE = 400, CHORD = 1200; // ms
   const shown = selector => [...document.querySelectorAll(selector)].find(el => el.offsetParent && !el.disabled);
 
   document.addEventListener('keydown', event => {  // no single key, so it works while typing and with those off
@@ -15,12 +15,8 @@
   });
   if (document.documentElement.dataset.keys === 'off') return;
 
-  let changed = Date.now(), opened = Date.now(), lead = '', led = 0, card = cardOf(), ticked = null;
-  function cardOf() { return document.querySelector('[data-card]')?.dataset.card || ''; }
-  function mark() {
-    changed = Date.now();
-    if (cardOf() !== card) { card = cardOf(); opened = Date.now(); }
-  }
+  let changed = Date.now(), lead = '', led = 0, ticked = null;
+  function mark() { changed = Date.now(); }
   document.addEventListener('nightdesk:refreshed', mark);
   document.addEventListener('htmx:afterSettle', mark);
 
@@ -37,8 +33,7 @@
   function press(key) {
     const control = shown(`[data-shortcut="${CSS.escape(key)}"]`);
     if (!control) return false;
-    const rests = !control.hasAttribute('data-at-once') && Date.now() - changed < SETTLE;
-    if (rests || (control.hasAttribute('data-careful') && Date.now() - opened < SEEN)) return true;
+    if (!control.hasAttribute('data-at-once') && Date.now() - changed < SETTLE) return true;
     const note = control.form?.elements[control.dataset.needs];
     if (note && !note.value.trim()) note.focus();
     else if (control.matches('textarea, input, select')) control.focus();

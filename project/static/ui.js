@@ -3,6 +3,26 @@
   'use strict';
   const every = (selector, act, within = document) => within.querySelectorAll(selector).forEach(act);
 
+  // ---- a verdict is about what was seen: its buttons rest while their card was not on the screen for a second -----
+  const SEEN = 1000; // ms
+  const since = new WeakMap();
+  function rest() {
+    every('[data-careful]', button => {
+      if (since.has(button)) return;
+      since.set(button, Date.now());
+      button.setAttribute('aria-disabled', 'true');
+      setTimeout(() => button.removeAttribute('aria-disabled'), SEEN);
+    });
+  }
+  rest();
+  ['htmx:afterSwap', 'htmx:afterSettle', 'nightdesk:refreshed'].forEach(name => document.addEventListener(name, rest));
+  document.addEventListener('click', event => {
+    const button = event.target.closest?.('[data-careful]');
+    if (!button) return;
+    rest();
+    if (Date.now() - since.get(button) < SEEN) { event.preventDefault(); event.stopImmediatePropagation(); }
+  }, true);
+
   // ---- copy -------------------------------------------------------------------------------------------------------
   // Marked code points are copied as the characters they stand for.
   function exact(id) {

@@ -76,15 +76,23 @@ def press(page: Page, key: str, *, until: Callable[[], object]) -> None:
     raise AssertionError(f"{key} did nothing")
 
 
-def test_a_key_says_yes_only_to_a_card_that_was_seen_for_a_second(shop, opens):
+@pytest.mark.parametrize("way", ["key", "mouse"])
+def test_a_card_is_answered_only_when_it_was_seen_for_a_second(way, shop, opens):
+    def says_yes() -> None:
+        if way == "key":
+            ben.keyboard.press("a")
+        else:
+            ben.locator("button[value=approve]").click(force=True)
+
     action = ask(shop)
     ben = opens("ben", "/")
     opened = time.time()
     ben.clock.set_fixed_time(opened)
     ben.goto(f"/approvals?sel={action}")
-    live(ben).keyboard.press("a")
+    live(ben)
+    says_yes()
     ben.clock.set_fixed_time(opened + 0.9)
-    ben.keyboard.press("a")
+    says_yes()
     expect(ben.get_by_role("button", name="Approve comment")).to_be_enabled()
     assert "done=" not in ben.url
     assert status(shop, action) == "awaiting"

@@ -67,6 +67,32 @@ def test_how_long_it_was_on_the_screen_is_kept_with_the_decision(
     assert 90 <= (Decision.objects.get().looked_for or 0) < 120
 
 
+def test_the_second_of_two_clicks_is_not_a_verdict_on_the_card_that_came_up_under_it(
+    ann: User, ben: User, sign_in: Any, later: Any
+) -> None:
+    first, second = builders.action(by=ann, arguments=PULL), builders.action(by=ann, arguments=PULL)
+    client = sign_in(ben)
+    assert press(client, first) == 302
+    assert press(client, second) == 409, "its page was drawn after that, and a moment ago"
+    assert press(client, second, "reject") == 409, "nor is a no"
+    assert now_of(second).status == "awaiting"
+    told = client.get(f"/actions/{second.pk}").content.decode()
+    drawn = re.findall(r'name="drawn" value="([^"]+)"', told)[0]
+    later(seconds=1)
+    assert press(client, second, drawn=drawn) == 302
+
+
+def test_only_another_decision_of_the_same_person_and_browser_makes_a_click_too_soon(
+    ann: User, ben: User, owner: User, sign_in: Any, later: Any
+) -> None:
+    first, second, third = (builders.action(by=ann, arguments=PULL) for _ in range(3))
+    assert press(sign_in(owner), first) == 302
+    client = sign_in(ben)
+    assert press(client, second) == 302, "somebody else's decision brought up no card here"
+    later(seconds=11)
+    assert press(client, third) == 302, "it was opened by itself"
+
+
 def test_nobody_writes_that_time_himself(ann: User, ben: User) -> None:
     one, other = builders.action(by=ann), builders.action(by=ann)
     now = clock.now()
