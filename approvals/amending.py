@@ -13,7 +13,7 @@ from django.db import transaction
 from approvals.backtest import Backtest, compare
 from approvals.errors import NeedsSecondAdmin, NotValid, PolicyMoved
 from approvals.guarding import asks_less, guards_high, may_be_high
-from approvals.lockouts import lockouts
+from approvals.lockouts import lockouts, strangers
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
 from approvals.policy import again_when_moved
 from approvals.rules import ALLOW, CONDITION, DENY, EFFECTS, REQUIRE, Rule, read_rules, rule_of
@@ -81,7 +81,7 @@ def amended(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Amend
     own = () if verb == "archive" else (rule_of({"slug": slug, "version": version, **fields}),)
     after = tuple(sorted([*others, *own], key=lambda rule: (rule.order, rule.slug)))
     found = compare(before, after)
-    loosens, warns = tuple(loosened(row, fields, found, others)), tuple(lockouts(fields, others))
+    loosens, warns = tuple(loosened(row, fields, found, others)), (*strangers(fields), *lockouts(fields, others))
     return Amendment(verb, slug, fields, row.version if row else 0, number, found, loosens, warns)
 
 

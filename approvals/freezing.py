@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 
 from approvals.errors import NotValid
+from approvals.kinds import no_kind
 from approvals.models import Action, Freeze
 from approvals.models.action import Status
 from approvals.tiers import Tier
@@ -88,3 +89,5 @@ def check_kinds(kinds: Sequence[str]) -> None:
     for each in kinds:
         if not PATTERN.fullmatch(each):
             raise NotValid(f"{each!r} is no kind; write `stripe.refund`, or `github.*` for all of one.", field="kinds")
+        if unknown := no_kind(each):
+            raise NotValid(unknown, field="kinds")

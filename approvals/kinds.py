@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from approvals.errors import NotValid, UnknownKind
 from approvals.tiers import Tier
 from project.lib.faults import first_fault
+from project.lib.text import nearest
 from project.lib.visible import plain
 
 CALL_TIMEOUT = timedelta(seconds=30)
@@ -204,6 +205,14 @@ def register(kind: Kind) -> Kind:
 def register_family(name: str, make: Callable[[str], Kind]) -> None:
     """Every `name.something` is the kind that `make` gives for this text."""
     KINDS.families[name] = make
+
+
+def no_kind(name: str) -> str:
+    """Why nothing can be of this kind, or of any `family.*`, in a sentence; empty where something can."""
+    if not name.endswith(".*"):
+        return "" if KINDS.get(name) else f"There is no kind `{name}`{nearest(name, KINDS)}"
+    families = {f"{each.partition('.')[0]}.*" for each in (*KINDS, *KINDS.families)}
+    return "" if name in families else f"There is no kind `{name}`{nearest(name, families)}"
 
 
 def named(name: str) -> Kind:

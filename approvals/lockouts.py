@@ -1,14 +1,16 @@
-"""Whom a rule of the policy would lock out: told before it is saved, in sentences."""
+"""Whom a rule of the policy would lock out, and what it means that cannot be: told before it is saved, in sentences."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from approvals.guarding import guards_high
-from approvals.rules import REQUIRE, Rule
+from approvals.kinds import no_kind
+from approvals.rules import CONDITION, REQUIRE, Rule
 from approvals.teams import admins
 from approvals.tiers import Tier
 from project.people import roles
 from project.people.models import User
+from triggers.filters import compared_with
 
 
 def lockouts(fields: dict[str, Any], others: Sequence[Rule]) -> list[str]:
@@ -25,6 +27,12 @@ def lockouts(fields: dict[str, Any], others: Sequence[Rule]) -> list[str]:
     if fields and guards_high(fields, others) and len(admins()) == 1:
         said.append("There is one admin. To change this rule later a second one must confirm: make one first.")
     return said
+
+
+def strangers(fields: dict[str, Any]) -> list[str]:
+    """Sentences about kinds that a rule names and nothing can be of."""
+    named = compared_with(fields["when"], ("action", "kind"), CONDITION) if fields else []
+    return list(dict.fromkeys(filter(None, (no_kind(kind) for kind in named if isinstance(kind, str)))))
 
 
 def is_many(count: int) -> str:

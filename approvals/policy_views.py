@@ -73,6 +73,8 @@ def changed(request: HttpRequest, row: PolicyRule) -> HttpResponse:
 
 def posted(request: HttpRequest, form: PolicyForm, row: PolicyRule | None) -> HttpResponse:
     """Try it, or save what was tried; a draft that was not looked at yet is shown first."""
+    if request.POST.get("do") == "try" and row is None:
+        form.fields["slug"].required = False  # whatever it will be called, it says the same
     if not form.is_valid():
         return editor(request, form, row, status=422)
     slug = row.slug if row else form.cleaned_data["slug"]

@@ -17,7 +17,14 @@ from triggers.filters import FilterPlan, Language, Path
 from triggers.matching import CEL_ERRORS, gone_from, program
 from triggers.viewing import View, branches
 
-CONDITION = Language("condition", ("action", "event", "run", "time"), "action.arguments.amount > 500")
+ACTION = frozenset({"kind", "arguments", "connection", "key", "title", "tier", "proposed_by_agent"})
+RUN, TIME = frozenset({"handler", "trigger", "attempt"}), frozenset({"hour", "minute", "weekday"})
+CONDITION = Language(
+    "condition",
+    ("action", "event", "run", "time"),
+    "action.arguments.amount > 500",
+    {"action": ACTION, "run": RUN, "time": TIME},  # an event has what its sender gave it
+)
 DENY, REQUIRE, ALLOW = EFFECTS = ("deny", "require", "allow")
 DEFAULT = "default by tier"
 

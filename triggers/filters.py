@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypeAlias, TypedDict
 import cel
 
 from project.lib.deferred import deferred
+from project.lib.text import nearest
 from triggers.errors import BadFilter
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Language:
     called: str
     roots: tuple[str, ...]
     example: str
+    members: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)  # of roots that have no others
 
     @property
     def scope(self) -> dict[str, Path | None]:
@@ -101,6 +103,7 @@ class Reader:
     def walk(self, node: Node, scope: dict[str, Path | None], inside: bool = False) -> None:
         """`scope` names the variables of the comprehension around `node` and the list each of them comes from."""
         if (path := path_of(node, scope)) is not None:
+            refuse_no_member(path, self.language)
             self.paths.append(path)
         elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
             self.comprehension(node, scope, inside)
@@ -281,6 +284,28 @@ def refuse_unknown(node: Node, scope: dict[str, Path | None], language: Language
         raise BadFilter(f"There is no function `{name}` in a {language.called}.")
     if node.data == "member_object":
         raise BadFilter(f"A {language.called} compares; it cannot build objects.")
+
+
+def refuse_no_member(path: Path, language: Language) -> None:
+    root, *rest = path
+    members = language.members.get(root)
+    if rest and members is not None and rest[0] not in members:
+        raise BadFilter(f"`{root}` has no `{rest[0]}`{nearest(rest[0], members)}")
+
+
+def compared_with(text: str, path: Path, language: Language) -> list[Any]:
+    """The values that an expression compares `path` with, where it writes them: `path == "a"`, `path in ["a"]`."""
+    found: list[Any] = []
+    for node in parser().parse(text).iter_subtrees():
+        if node.data != "relation" or len(node.children) != 2:
+            continue
+        relation, right = trees(node)
+        for one, other in ((next(trees(relation)), right), (right, next(trees(relation)))):
+            literal = unwrapped(other)
+            if path_of(one, language.scope) == path and literal.data in ("literal", "list_lit"):
+                value = cel.evaluate(text[literal.meta.start_pos : literal.meta.end_pos], {})
+                found += value if isinstance(value, list) else [value]
+    return found
 
 
 def unwrapped(node: Node) -> Node:

@@ -1,8 +1,9 @@
 """Texts: what every database can hold, numbers of rows in them, and times in words for sentences."""
 
 import codecs
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from project.lib.language import spoken, words
@@ -64,3 +65,9 @@ def parsed_time(value: object) -> datetime | None:
         return datetime.fromisoformat(value.replace("Z", "+00:00"))
     except ValueError:
         return None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence: `; did you mean x?`, or a full stop where nothing known is written like it."""
+    found = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"; did you mean `{found[0]}`?" if found else "."

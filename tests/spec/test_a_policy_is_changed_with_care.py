@@ -2,6 +2,7 @@
 
 claude-code #27688, #44323, codex #3085: a saved rule that never matches, or the wrong things."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -421,6 +422,52 @@ class TestThePages:
         page = fresh(owner).post("/policies/new", {**self.FORM, "when": "action.kind ==", "do": "try"})
         assert page.status_code == 422
         assert "line 1, column 15" in page.content.decode()
+
+    def test_a_new_rule_is_tried_before_it_has_a_name(self, owner, fresh):
+        client, unnamed = fresh(owner), {**self.FORM, "slug": "", "do": "try"}
+        page = client.post("/policies/new", unnamed)
+        assert page.status_code == 200
+        assert page.context["draft"].backtest is not None
+        for wrong, said in (
+            ({"when": "action.kind =="}, "does not compile"),
+            ({"reviewers": "reviewerz"}, "There is no role or team"),
+            ({"quorum": "many"}, "Enter a whole number"),
+        ):
+            told = client.post("/policies/new", {**unnamed, **wrong}).content.decode()
+            panel = told[told.index('id="trials"') :]
+            assert said in panel[: panel.index("</div>")], wrong
+        assert client.post("/policies/new", {**unnamed, "do": "save"}).status_code == 422
+        assert not PolicyRule.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("when", "said"),
+        [
+            ('action.knd == "stripe.refund"', "`action` has no `knd`; did you mean `kind`?"),
+            ('action.kind == "http.request" && has(action.argument.n)', "did you mean `arguments`?"),
+            ("time.hours > 8", "did you mean `hour`?"),
+            ('run["handlers"] == "x"', "did you mean `handler`?"),
+        ],
+    )
+    def test_a_name_that_does_not_exist_is_refused_with_the_nearest(self, owner, when, said):
+        with pytest.raises(BadFilter, match=re.escape(said)):
+            amending.amended("create", "one", None, when=when, effect="require")
+
+    @pytest.mark.parametrize(
+        ("when", "nearest"),
+        [
+            ('action.kind == "stripe.refnd"', ["stripe.refund"]),
+            ('run.attempt > 1 || "gihub.merge" != action.kind', ["github.merge"]),
+            (
+                '!(action.kind in ["github.coment", "github.merge", "stripe.refnd"])',
+                ["github.comment", "stripe.refund"],
+            ),
+            ('action.kind == "external.deploy"', []),
+            ('action.title == "stripe.refnd"', []),
+        ],
+    )
+    def test_a_kind_that_nobody_knows_is_warned_of(self, owner, when, nearest):
+        warns = " ".join(amending.amended("create", "one", None, when=when, effect="deny").warns)
+        assert re.findall(r"did you mean `([^`]+)`", warns) == nearest
 
     def test_without_a_fresh_sign_in_nothing_is_saved_and_nothing_lost(self, owner, sign_in):
         client = sign_in(owner)
