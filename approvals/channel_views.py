@@ -28,6 +28,8 @@ def notifications(request: HttpRequest) -> HttpResponse:
         try:
             made = channels.add(who(request), form.way, form.cleaned_data["address"])
         except NotValid as refused:
+            if "channel" in refused.facts:  # it is set up; only its code was not taken
+                return page(request, refused=refused)
             form.refuse(refused)
         else:
             sent = (
@@ -38,17 +40,23 @@ def notifications(request: HttpRequest) -> HttpResponse:
     return page(request, form)
 
 
-def page(request: HttpRequest, form: ChannelForm | None = None, hours: HoursForm | None = None) -> HttpResponse:
+def page(
+    request: HttpRequest,
+    form: ChannelForm | None = None,
+    hours: HoursForm | None = None,
+    *,
+    refused: NotValid | None = None,
+) -> HttpResponse:
     person = who(request)
     form, hours = form or ChannelForm(), hours or HoursForm(initial=Hours.shown(person))
     facts = {
         "form": form,
         "hours": hours,
         "zone": person.zone,
-        "channels": [as_shown(row) for row in own(person).order_by("pk")],
+        "channels": [as_shown(row, refused) for row in own(person).order_by("pk")],
         "tab": "notifications",
     }
-    status = 422 if any(one.is_bound and one.errors for one in (form, hours)) else 200
+    status = 422 if refused or any(one.is_bound and one.errors for one in (form, hours)) else 200
     return render(request, "approvals/notifications.html", facts, status=status)
 
 
@@ -56,10 +64,11 @@ def own(person: User) -> ChannelQuerySet:
     return Channel.objects.kept().filter(person=person).select_related("connection", "person")
 
 
-def as_shown(row: Channel) -> dict[str, Any]:
+def as_shown(row: Channel, refused: NotValid | None = None) -> dict[str, Any]:
     last = Notice.objects.filter(channel=row).exclude(status="skipped").order_by("-pk").first()
     carrier = carrier_of(row.connection.system, row.address)
-    return {"row": row, "carrier": carrier, "last": last, "is_open": row.connection.archived_at is None}
+    why = refused.detail if refused and refused.facts["channel"] == row.pk else ""
+    return {"row": row, "carrier": carrier, "last": last, "is_open": row.connection.archived_at is None, "why": why}
 
 
 @require_POST

@@ -62,16 +62,18 @@ def add(person: User, connection: Connection, address: str) -> Channel:
 
 
 def send_code(channel: Channel) -> None:
-    """Raises NotValid when one went out just now, or the far side does not take it."""
+    """Raises NotValid when one went out just now, or, naming the channel, when the far side does not take it."""
     now, code = clock.now(), f"{secrets.randbelow(10**6):06}"
-    rows = Channel.objects.filter(pk=channel.pk).exclude(code_sent_at__gt=now - PAUSE)
-    if not rows.update(code=hashed(channel, code), code_sent_at=now, misses=0):
-        raise NotValid("A code went out just now; wait half a minute.", field="address")
+    rows, kept = Channel.objects.filter(pk=channel.pk), hashed(channel, code)
+    if not rows.exclude(code_sent_at__gt=now - PAUSE).update(code=kept, code_sent_at=now, misses=0):
+        raise NotValid("A code was sent, or tried, just now; wait half a minute.", field="address")
     lines = ("Type it under Settings, Notifications, within ten minutes.", "Did you not ask for it? Then do nothing.")
-    carry(
-        channel,
-        Letter(f"Your code for Nightdesk: {code}", lines, page(), key=f"code-{channel.pk}-{now.timestamp():.0f}"),
-    )
+    letter = Letter(f"Your code for Nightdesk: {code}", lines, page(), key=f"code-{channel.pk}-{now.timestamp():.0f}")
+    try:
+        carry(channel, letter)
+    except NotValid as refused:
+        rows.filter(code=kept).update(code="")
+        raise NotValid(refused.detail, field="address", channel=channel.pk) from refused
     if clicks := carrier_of(channel.connection.system, channel.address).clicks:
         identity = over(lambda: clicks.identify(channel.connection.far(TIMEOUT), channel.address))
         Channel.objects.filter(pk=channel.pk).update(identity=identity)

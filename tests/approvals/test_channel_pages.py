@@ -118,6 +118,21 @@ def test_what_the_far_side_says_no_to_is_said(chat, browser):
     assert "user_not_found" in answer.content.decode()
 
 
+def test_a_code_that_was_not_taken_was_not_sent(chat, browser, later):
+    chat.far.next((200, {}, {"ok": False, "error": "user_not_found"}))
+    for page in (browser.post(PAGE, {"connection": "slack", "address": "U2"}), browser.get(PAGE)):
+        own = page.content.decode().split("<aside")[0]
+        assert "a code was not taken" in own
+        assert "a code was sent" not in own
+        assert ("user_not_found" in own) is (page.status_code == 422)
+    channel = Channel.objects.get()
+    later(seconds=31)
+    browser.post(f"{PAGE}/{channel.pk}/code", {"code": ""})
+    assert "a code was sent" in browser.get(PAGE).content.decode()
+    browser.post(f"{PAGE}/{channel.pk}/code", {"code": code_in(chat.to("U2")[-1]["text"])})
+    assert "Reaches you" in browser.get(PAGE).content.decode()
+
+
 @pytest.mark.parametrize("deed", ["code", "test", "remove"])
 def test_somebody_elses_channel_is_not_there(chat, browser, ann, deed):
     channel = reach(ann, "slack", "U1")
