@@ -4,6 +4,7 @@ sign-in: people, groups, tokens, periodic tasks. Everything live, urgent or fore
 from collections.abc import Callable
 from typing import Any
 
+from django import forms
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
@@ -178,12 +179,25 @@ class PersonForm(UserChangeForm):
         return told
 
 
+class NewPersonForm(UserCreationForm):
+    """Whoever makes a person knows the first password, and could go on to sign in in that name."""
+
+    must_change_password = forms.BooleanField(
+        label="Must change the password at the first sign-in",
+        initial=True,
+        required=False,
+        help_text="You know this one, and could sign in in that name.",
+    )
+
+
 class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
     """People: their groups are their roles; somebody who left is made inactive, so that what he decided stays his."""
 
     form = PersonForm
-    add_form = UserCreationForm
-    add_fieldsets = ((None, {"fields": ("username", "password1", "password2")}),)  # the theme would show none
+    add_form = NewPersonForm
+    add_fieldsets = (  # the theme would show none
+        (None, {"fields": ("username", "password1", "password2", "must_change_password")}),
+    )
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_active", "last_login")
     list_filter = ("is_active", "groups")
@@ -213,7 +227,9 @@ class PersonAdmin(Guarded, DjangoUserAdmin):  # type: ignore[misc, type-arg]
             return to_step_up(request.path)
         answer: HttpResponse = super().user_change_password(request, id, form_url)
         if answer.status_code == 302:
-            Audit.write("set password", User.objects.get(pk=id), by=who(request))
+            person = User.objects.get(pk=id)
+            person.change(must_change_password=person.pk != who(request).pk)  # the admin knows this one too
+            Audit.write("set password", person, by=who(request))
         return answer
 
 

@@ -1,5 +1,7 @@
 """The admin is a window: nothing about events, runs or actions can be changed there, by anybody."""
 
+import re
+
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group
@@ -93,6 +95,21 @@ def test_a_second_person_is_made_with_a_first_password(fresh, owner):
     assert answer.status_code == 302, answer.context["errors"]
     assert User.objects.get(username="wei").check_password("a long enough password")
     assert Audit.objects.get(verb="create", kind="user").by == owner
+
+
+def test_a_password_that_an_admin_set_is_changed_at_the_next_sign_in(fresh, ann, client):
+    page = fresh.get(address(User, "add")).content.decode()
+    ticked = re.search(r'<input[^>]*name="must_change_password"[^>]*>', page)
+    assert ticked, "somebody who made the password need not leave it on"
+    assert "checked" in ticked[0]
+    given = {"username": "wei", **dict.fromkeys(("password1", "password2"), "a long enough password")}
+    fresh.post(address(User, "add"), {**given, "must_change_password": "on"})
+    new = dict.fromkeys(("password1", "password2"), "quite another long one")
+    fresh.post(f"/admin/people/user/{ann.pk}/password/", {**new, "usable_password": "true"})
+    for name, password in (("wei", "a long enough password"), ("ann", "quite another long one")):
+        client.post("/sign-in", {"username": name, "password": password})
+        assert client.get("/approvals").url == "/password"
+        client.post("/sign-out")
 
 
 def test_a_person_is_changed_and_the_audit_log_says_by_whom(fresh, owner, ann):
