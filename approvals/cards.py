@@ -147,6 +147,13 @@ class Card(Standing):
         )
 
     @property
+    def offers_withdrawal(self) -> bool:
+        """Below the body, where neither the bar of who may only look nor the outcome has that button already."""
+        if self.is_awaiting:
+            return not (self.is_open and self.barred)
+        return self.held and not self.freeze and self.action.decided_at is not None
+
+    @property
     def voice(self) -> str:
         """Whose words stand on the card, unchecked: `handler`, or `program` for one outside."""
         return words("handler") if self.action.run else words("program")

@@ -20,7 +20,7 @@ from approvals.errors import ApprovalProblem, StepUpRequired
 from approvals.inbox import PAGE, SORTS, listed, wanted
 from approvals.looking import looked_for
 from approvals.models import Action, PracticeItem
-from approvals.refusals import why_not
+from approvals.refusals import VERDICTS, why_not
 from approvals.tiers import Tier
 from approvals.wording import said
 from project.lib import clock
@@ -53,7 +53,7 @@ def opened(request: HttpRequest, now: datetime, waiting: list[Action]) -> dict[s
     action = Action.objects.for_pages().filter(pk=wanted).first() if wanted else None
     action = action or next(iter(waiting), None)
     card = card_for(request, action, now) if action else None
-    return {"card": card, "just": just_decided(request, now, action), "draft": draft(request, action)}
+    return {"card": card, "just": just_decided(request, now, action), **draft(request, action)}
 
 
 def just_decided(request: HttpRequest, now: datetime, shown: Action | None) -> Card | None:
@@ -65,8 +65,13 @@ def just_decided(request: HttpRequest, now: datetime, shown: Action | None) -> C
     return card_for(request, action, now) if action else None
 
 
-def draft(request: HttpRequest, action: Action | None) -> str:
-    return str(request.session.get(DRAFT.format(action.pk), "")) if action else ""
+def draft(request: HttpRequest, action: Action | None) -> dict[str, str]:
+    """The note that was typed before, and the verdict it was for: it goes with no other."""
+    verdict = request.POST.get("verdict", "")
+    if verdict in VERDICTS and request.POST.get("reason"):
+        return {"draft": request.POST["reason"], "begun": verdict}
+    kept = str(request.session.get(DRAFT.format(action.pk), "")) if action else ""
+    return {"draft": kept, "begun": "approve" if kept else ""}
 
 
 @require_safe
@@ -83,12 +88,14 @@ def one(
     card = card_for(request, action, now)
     if field and card.answer_form:
         card.answer_form.blame(field, refusal.headline)
+    just = just_decided(request, now, action)
     facts: dict[str, Any] = {
         "card": card,
-        "just": just_decided(request, now, action),
-        "draft": request.POST.get("reason", "") or draft(request, action),
+        "just": just,
+        **draft(request, action),
         "refusal": refusal,
-        "here": where(request, action.pk),  # a reload asks for the card, not for the address the form was sent to
+        # A reload asks for the card, not for the address the form was sent to, and still says what was decided before.
+        "here": where(request, action.pk) + (f"?done={just.action.pk}" if just else ""),
     }
     if request.POST.get("from") == "inbox":
         answer = render(request, "approvals/inbox.html", listed(request, now) | facts, status=status)
@@ -120,7 +127,9 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
         )
     except StepUpRequired:
         request.session[DRAFT.format(pk)] = note[:2000]
-        return doors.to_step_up(where(request, pk))
+        answer = doors.to_step_up(where(request, pk))
+        is_part = "HX-Request" in request.headers  # that page is no part of this one
+        return HttpResponse(headers={"HX-Redirect": answer.url}) if is_part else answer
     except ApprovalProblem as problem:
         action.refresh_from_db()
         field = str(problem.facts.get("field", ""))

@@ -35,7 +35,7 @@
     if (!control) return false;
     if (!control.hasAttribute('data-at-once') && Date.now() - changed < SETTLE) return true;
     const note = control.form?.elements[control.dataset.needs];
-    if (note && !note.value.trim()) note.focus();
+    if (note && !note.value.trim()) { control.form.dataset.begun = control.value; note.focus(); }
     else if (control.matches('textarea, input, select')) control.focus();
     else control.click();
     return true;

@@ -64,14 +64,40 @@
   });
   document.addEventListener('keydown', event => {
     if (event.key === 'Escape') every('details.menu[open]', menu => { menu.open = false; menu.querySelector('summary').focus(); });
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form?.requestSubmit();
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && event.target.form) send(event.target);
+  });
+
+  // ---- a note goes with the verdict it was begun for (data-begun of its form) and with no other ------------------------
+  const verdict = (form, value) => form.querySelector(`button[name=verdict][value="${CSS.escape(value)}"]`);
+  function complain(field, text) { field.setCustomValidity(text); field.reportValidity(); }
+
+  function send(field) {
+    const {form} = field, isNote = field.name === 'reason';
+    if (!form.querySelector('button[name=verdict]')) return form.requestSubmit();
+    const meant = verdict(form, form.dataset.begun || (isNote ? '' : 'approve'));
+    if (meant) meant.click(); else complain(field, say('Press the button you mean: a note goes with either.'));
+  }
+
+  document.addEventListener('click', event => {
+    const button = event.target.closest?.('button[name=verdict]'), note = button?.form?.elements.reason;
+    if (!note) return;
+    note.setCustomValidity('');
+    const {begun} = button.form.dataset;
+    if (!begun || begun === button.value || !note.value.trim()) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    complain(note, say('This note was written for another verdict. Empty it first.'));
+  }, true);
+  document.addEventListener('input', event => {
+    const {form, name, value} = event.target;
+    if (name === 'reason' && !value.trim()) delete form?.dataset.begun;
   });
 
   // ---- forms: a note that is needed, a button pressed once, a select that filters at once -------------------------
   document.addEventListener('click', event => {
     const button = event.target.closest?.('button[data-needs]');
     const field = button?.form?.elements[button.dataset.needs];
-    if (field) { field.required = true; if (!field.value.trim()) field.setCustomValidity(say('Write a note first: the handler reads it.')); }
+    if (field) { field.required = true; button.form.dataset.begun = button.value; if (!field.value.trim()) field.setCustomValidity(say('Write a note first: the handler reads it.')); }
   }, true);
   document.addEventListener('input', event => event.target.setCustomValidity?.(''));
   document.addEventListener('click', event => {

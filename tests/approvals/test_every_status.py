@@ -42,7 +42,7 @@ STORIES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 # the buttons of each role, by the last part of the address they lead to
 BUTTONS: dict[str, dict[str, set[str]]] = {
-    "awaiting": {"viewer": set(), "operator": {"cancel"}, "reviewer": {"decisions", "edit"}, "admin": set()},
+    "awaiting": {"viewer": set(), "operator": {"cancel"}, "reviewer": {"decisions", "edit", "cancel"}, "admin": set()},
     "approved": {
         "viewer": set(),
         "operator": {"cancel"},
@@ -103,7 +103,7 @@ def test_the_page_says_what_happened_what_follows_and_offers_what_helps(status, 
 
 # the same where a rule made since asks the team finance, and treats it as high
 OF_THE_TEAM: dict[str, dict[str, set[str]]] = {
-    "awaiting": {"operator": {"cancel"}, "reviewer": set(), "admin": set(), "finance": {"decisions", "edit"}},
+    "awaiting": {"operator": {"cancel"}, "reviewer": set(), "admin": set(), "finance": {"decisions", "edit", "cancel"}},
     "approved": {
         "operator": {"cancel"},
         "reviewer": set(),
@@ -126,7 +126,7 @@ HIDDEN = [
     for status, of in OF_THE_TEAM.items()
     for role, shown in of.items()
     for verb in VERBS[status]
-    if verb not in shown and (role, verb) != ("finance", "cancel")  # who may decide has no need of that button
+    if verb not in shown
 ]
 
 

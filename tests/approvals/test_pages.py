@@ -8,6 +8,8 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
+from approvals import policy
+from approvals.authority import may_cancel
 from approvals.cards import card_of
 from approvals.kinds import KINDS
 from approvals.models import Action, PracticeItem
@@ -70,6 +72,43 @@ def test_after_a_decision_the_next_waiting_one_opens(asked, ben_reads, ann):
     assert say(ben_reads, asked, **{"from": "inbox"}).url == f"/approvals?sel={later.pk}&done={asked.pk}"
     page = text_of(ben_reads.get(f"/approvals?sel={later.pk}&done={asked.pk}"))
     assert re.search(r"Approved\. The pull request goes out in \d+ s", page)
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+def test_the_next_card_says_what_was_decided_and_goes_on_saying_it(verdict, asked, ben_reads, ann):
+    Action.objects.filter(pk=asked.pk).update(title="Mend the typo")
+    later = builders.action(by=ann, run=builders.run(), expires_at=clock.now() + timedelta(days=2))
+    answer = ben_reads.get(say(ben_reads, asked, verdict, reason="seen").url)
+    here = f"/actions/{later.pk}?done={asked.pk}"
+    assert answer["HX-Push-Url"] == here, "the page asks for its parts again under this address"
+    assert f'data-here="{here}"' in answer.content.decode()
+    [toast] = re.findall(r'<div class="toast".*?\n</div>', ben_reads.get(here).content.decode(), re.DOTALL)
+    assert "Mend the typo" in toast
+    assert f"A-{asked.pk}" in toast
+    assert (f"/actions/{asked.pk}/take-back" in toast) is (verdict == "approve")
+
+
+def test_a_note_that_was_kept_says_for_which_verdict_it_was_typed(asked, ben_reads):
+    assert "data-begun" not in ben_reads.get(f"/actions/{asked.pk}").content.decode()
+    page = say(ben_reads, asked, "reject", reason="not tonight", digest="sha256:old").content.decode()
+    assert "not tonight</textarea>" in page
+    assert 'data-begun="reject"' in page
+    ben_reads.post(f"/actions/{asked.pk}/decisions", {"reason": "x"})
+    settled = {"decided_at": clock.now(), "settled_at": clock.now()}
+    Action.objects.filter(pk=asked.pk).update(status="delivered", **settled)
+    answer = ben_reads.post(f"/actions/{asked.pk}/cancel", {"reason": "why it was withdrawn"})
+    assert "why it was withdrawn" not in answer.content.decode()
+
+
+def test_what_names_the_card_moves_on_with_it(asked, ben_reads):
+    page = ben_reads.get(f"/actions/{asked.pk}").content.decode()
+    [swapped] = set(re.findall(r'hx-select-oob="([^"]+)"', page[page.index('class="decide"') :]))
+    outside = page[: page.index('id="main"')]
+    named = re.findall(rf'id="(\w+)"(?:(?! id=").)*?A-{asked.pk}', outside[outside.index("<body") :], re.DOTALL)
+    assert named == ["crumbs"]
+    assert {f"#{name}" for name in named} <= set(swapped.split(","))
+    [bar] = re.findall(r'class="q">(.*?)</b>', page)
+    assert f"A-{asked.pk}" in bar
 
 
 def test_when_nothing_else_waits_the_decided_one_stays(asked, ben_reads):
@@ -158,6 +197,26 @@ def test_the_one_who_asked_sees_why_the_button_is_off(asked, ann, ben, sign_in):
     assert say(sign_in(ann), asked).status_code == 403
 
 
+@pytest.mark.parametrize("status", ["awaiting", "overdue", "approved", "held", "delivering", "delivered"])
+@pytest.mark.parametrize("reader", ["ann", "ben", "owner", "eve"])
+def test_whoever_may_withdraw_it_finds_that_on_its_page(status, reader, asked, sign_in, request):
+    now = clock.now()
+    times = {"decided_at": now, "not_before": now + timedelta(seconds=60 if status == "held" else -60)}
+    stored = {"overdue": "awaiting", "held": "approved"}.get(status, status)
+    over = {
+        "overdue": {"expires_at": now - timedelta(seconds=1)},
+        "delivering": {"leased_until": now + timedelta(seconds=45)},
+        "delivered": {"settled_at": now},
+    }.get(status, {})
+    Action.objects.filter(pk=asked.pk).update(status=stored, **({} if stored == "awaiting" else times), **over)
+    who = request.getfixturevalue(reader)
+    page = sign_in(who).get(f"/actions/{asked.pk}").content.decode()
+    asked.refresh_from_db()
+    may = stored in ("awaiting", "approved") and may_cancel(asked, who, policy.ruling_of(asked))
+    assert page.count(f'action="/actions/{asked.pk}/cancel"') == may
+    assert (sign_in(who).post(f"/actions/{asked.pk}/cancel").status_code == 302) is may
+
+
 def test_a_viewer_reads_the_facts_but_not_the_arguments(asked, sign_in):
     viewer = sign_in(person("vic", roles.VIEWER))
     answer = viewer.get(f"/actions/{asked.pk}")
@@ -179,6 +238,25 @@ class TestHigh:
         back = ben_reads.post("/step-up", {"password": PASSWORD, "next": f"/actions/{merge.pk}"})
         assert back.url == f"/actions/{merge.pk}"
         assert "tests are green" in ben_reads.get(back.url).content.decode()
+
+    def test_the_only_yes_there_is_takes_the_note_along(self, merge, ben_reads):
+        page = ben_reads.get(f"/actions/{merge.pk}").content.decode()
+        form = page[page.index('<form class="decide"') :]
+        form = form[: form.index("</form>")]
+        assert "/step-up" not in form, "a link would leave what was typed behind"
+        assert re.search(r'name="verdict" value="approve" formnovalidate', form), "an empty note may be written later"
+        seen = {"digest": merge.digest, "revision": merge.revision, "verdict": "approve", "reason": "tests are green"}
+        answer = ben_reads.post(f"/actions/{merge.pk}/decisions", seen, headers={"HX-Request": "true"})
+        assert answer["HX-Redirect"] == f"/step-up?next=%2Factions%2F{merge.pk}"
+        assert "tests are green" in ben_reads.get(f"/actions/{merge.pk}").content.decode()
+
+    @pytest.mark.parametrize("four_eyes", [True, False])
+    def test_an_edit_that_is_no_yes_is_not_called_one(self, asked, merge, ben_reads, four_eyes):
+        Action.objects.filter(pk=asked.pk).update(four_eyes=four_eyes)
+        for action, says_yes in ((merge, False), (asked, not four_eyes)):
+            told = text_of(ben_reads.get(f"/actions/{action.pk}"))
+            assert ("Edit and approve" in told) is says_yes
+            assert ("Edit, for somebody else to approve" in told) is not says_yes
 
     def test_a_fresh_sign_in_is_good_for_one_decision(self, merge, ben_reads, ann):
         ben_reads.post("/step-up", {"password": PASSWORD, "next": "/"})

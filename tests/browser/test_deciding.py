@@ -54,11 +54,11 @@ def test_two_people_one_decision(shop, opens):
     action = ask(shop)
     ben = live(opens("ben", f"/approvals?sel={action}"))
     wei = live(opens("wei", f"/approvals?sel={action}"))
-    ben.fill("[name=reason]", "half a sentence")
+    ben.fill(".decide [name=reason]", "half a sentence")
     wei.click("button[value=approve]")
     expect(wei.locator(".toast")).to_contain_text("Approved. The comment goes out in")
     expect(ben.locator("#detail .dhead")).to_contain_text("Approved")
-    expect(ben.locator("[name=reason]")).to_have_value("half a sentence")
+    expect(ben.locator(".decide [name=reason]")).to_have_value("half a sentence")
     ben.click("button[value=approve]")
     told = ben.locator("#detail .verdict").first
     expect(told).to_contain_text(re.compile(r"wei decided \d+ s before you\. Your click changed nothing\."))
@@ -131,7 +131,7 @@ def test_a_key_typed_into_the_note_is_only_a_letter(shop, opens):
     action = ask(shop)
     ben = live(opens("ben", f"/approvals?sel={action}"))
     ben.wait_for_timeout(1500)
-    ben.locator("[name=reason]").type("a bad idea: rejected anyway")
+    ben.locator(".decide [name=reason]").type("a bad idea: rejected anyway")
     assert status(shop, action) == "awaiting"
     ben.click("button[value=reject]")
     shop.until(lambda: status(shop, action) == "rejected")
@@ -140,7 +140,7 @@ def test_a_key_typed_into_the_note_is_only_a_letter(shop, opens):
 def test_reject_goes_to_the_note_first(shop, opens):
     action = ask(shop)
     ben = live(opens("ben", f"/approvals?sel={action}"))
-    note = ben.locator("[name=reason]")
+    note = ben.locator(".decide [name=reason]")
     press(ben, "r", until=lambda: note.evaluate("field => field === document.activeElement"))
     ben.click("button[value=reject]")
     assert note.evaluate("field => field.validationMessage") == "Write a note first: the handler reads it."
@@ -149,6 +149,19 @@ def test_reject_goes_to_the_note_first(shop, opens):
     ben.click("button[value=reject]")
     shop.until(lambda: status(shop, action) == "rejected")
     assert shop.rows("SELECT reason FROM approvals_decision WHERE action_id = ?", action) == [("already fixed",)]
+
+
+def test_a_rejection_that_was_begun_is_sent_by_key_and_its_note_by_nothing_else(shop, opens):
+    action = ask(shop)
+    ben = live(opens("ben", f"/actions/{action}"))
+    note = ben.locator(".decide [name=reason]")
+    press(ben, "r", until=lambda: note.evaluate("field => field === document.activeElement"))
+    note.type("not tonight")
+    ben.click("button[value=approve]")
+    assert note.evaluate("field => field.validationMessage").startswith("This note was written for another verdict")
+    assert status(shop, action) == "awaiting"
+    note.press("Control+Enter")
+    shop.until(lambda: status(shop, action) == "rejected")
 
 
 def test_everything_works_without_javascript(shop, opens):
