@@ -7,18 +7,26 @@ import pytest
 from django.test import Client
 
 from project.api import api
+from project.lib import egress
 from project.people import roles
 from project.people.auth import ROLES, SCOPES
 from project.people.models import SCOPES as ALL_SCOPES
 from project.people.models import User
 from tests.conftest import PASSWORD, person
 from tests.contract.world import API, OPERATIONS, Operation, World, send
+from tests.dump import differences, everything
 
 ABLE = {role: {ability for ability, held in roles.ABILITIES.items() if role in held} for role in roles.ROLES}
 SignIn = Callable[[User], Client]
 WithToken = Callable[..., Client]
 
 IN_PERSON = ("/step-up", "/actions/{id}/outcome")  # a service never does these, whatever its scopes
+
+
+def wanted_by(operation: Operation) -> set[str]:
+    """Any of these abilities opens it."""
+    return {"operate" if ability in ROLES else ability for ability in operation.who.split()}
+
 
 every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 
@@ -77,9 +85,8 @@ def test_a_role_opens_what_it_should_and_nothing_else(
     client = sign_in(person(f"the-{role}", role))
     if operation.fresh:
         client.post(f"{API}/step-up", {"password": PASSWORD}, content_type="application/json")
-    wanted = {"operate" if ability in ROLES else ability for ability in operation.who.split()}
     response = send(client, operation, world)
-    if wanted & ABLE[role]:
+    if wanted_by(operation) & ABLE[role]:
         assert response.status_code != 401
         assert response.status_code != 403 or "needs" not in response.json()
         assert response.status_code < 500
@@ -106,6 +113,27 @@ def test_a_service_never_decides_and_never_configures(
     people_only = {"decide", "configure"} & set(operation.who.split()) or operation.path in IN_PERSON
     assert (response.status_code == 403) is bool(people_only)
     assert response.status_code != 401
+
+
+def test_whoever_is_refused_changes_nothing_and_has_nobody_called(
+    world: World, eve: User, sign_in: SignIn, with_token: WithToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By every role, in person and by a token of all scopes, which never may more than its person."""
+    people = {role: person(f"the-{role}", role) for role in roles.ROLES}
+    callers = [
+        (role, caller) for role, who in people.items() for caller in (sign_in(who), with_token(who, *ALL_SCOPES))
+    ]
+    callers += [("", sign_in(eve)), ("", with_token(eve, *ALL_SCOPES)), ("", Client())]
+    called: list[Any] = []
+    monkeypatch.setattr(egress.Session, "call", lambda *given, **more: called.append(given))
+    before = everything()
+    for role, caller in callers:
+        for operation in OPERATIONS:
+            if not wanted_by(operation) & ABLE.get(role, set()):
+                assert send(caller, operation, world).status_code in (401, 403), (role, operation.name)
+    noted = {"people.ApiToken", "axes.AccessAttempt"}  # when a token was used, and who guesses a password
+    assert differences(before, everything()).keys() <= noted
+    assert called == []
 
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.fresh], ids=lambda operation: operation.name)

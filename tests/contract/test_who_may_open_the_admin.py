@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from itertools import cycle
+from itertools import cycle, product
 
 import pytest
 from django.test import Client
@@ -44,8 +44,10 @@ def test_no_address_of_the_router_is_forgotten() -> None:
 
 def test_it_is_for_admins(sign_in: SignIn) -> None:
     client = sign_in(person("all-but-admin", *(role for role in roles.ROLES if role != roles.ADMIN)))
-    for path, verb in zip(ADMIN, cycle(VERBS), strict=False):
+    before = everything()
+    for path, verb in product(ADMIN, VERBS):
         assert client.generic(verb, path).status_code == 403, (verb, path)
+    assert differences(before, everything()) == {}
 
 
 def test_no_token_and_no_stranger_opens_it(owner: User, with_token: Callable[..., Client]) -> None:

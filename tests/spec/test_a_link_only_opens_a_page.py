@@ -23,6 +23,7 @@ from tests.contract.test_who_may_open_the_admin import ADMIN, EACH
 from tests.dump import differences, everything
 from tests.house import tree
 from tests.house.test_pages import ALL
+from tests.nodding import say
 from tests.recorder import Recorder
 from tests.telling import a_mailbox, reach
 
@@ -136,18 +137,27 @@ def a_way(system: str) -> Iterator[Callable[[], str]]:
 
 
 @pytest.mark.parametrize("system", CARRIERS)
-def test_every_way_to_a_person_carries_the_one_link_and_it_only_opens(system, asked, ben, sign_in):
+@pytest.mark.parametrize("what", ["ask", "remind", "end"])
+def test_every_way_to_a_person_carries_the_one_link_and_it_only_opens(system, what, asked, ben, owner, sign_in, later):
     with a_way(system) as last:
         reach(ben, "post", {"smtp": "ben@example.org", "notify": "night", **ADDRESS}.get(system, ""))
         telling.tick()
-        notice = Notice.objects.get()
-        assert notice.status == "sent", notice.error
+        if what == "remind":
+            later(hours=13)  # of a day
+            telling.tick()
+        elif what == "end":
+            say(asked, owner, "reject")
+            telling.tick()
+        notice = Notice.objects.order_by("pk").first()
+        assert notice.status in ("sent", "updated"), notice.error
+        assert what in ("ask", "end") or Notice.objects.filter(what=what, status="sent").exists()
         links_in_it = set(re.findall(rf"{re.escape(settings.BASE_URL)}/[\w/.?=&-]*", last()))
-    assert links_in_it == {one_builder.link_to(notice)}
-    path = f"/{links_in_it.pop().split('/', 3)[3]}"
+    assert links_in_it <= {one_builder.link_to(each) for each in Notice.objects.exclude(what="end")}
+    assert links_in_it or what == "end"
     browsers, before = [Client(), sign_in(ben)], everything()
-    for browser in browsers:
-        look(browser, [path] * len(ROBOTS), ROBOTS.values())
+    for link in links_in_it:
+        for browser in browsers:
+            look(browser, [f"/{link.split('/', 3)[3]}"] * len(ROBOTS), ROBOTS.values())
     assert differences(before, everything()) == {}
 
 
