@@ -181,7 +181,7 @@ class Heart:
         while True:
             with self.changed:
                 idle = 0 if self.beats else idle + 1
-                if idle == 1:
+                if idle and self.fuse_at:  # at whichever look: a run may have come and gone between two
                     self.put_out()
                 self.rest(None if idle > SOON else LOOK)
                 beats = list(self.beats)

@@ -13,12 +13,13 @@ import pytest
 
 from project.lib import clock
 from tests import builders
+from tests.conftest import until
 from tests.handlers import fresh, registered, work
 from triggers import dispatch, journal, registry, waking
 from triggers.durable import Durable
 from triggers.errors import NotValid, Permanent, Retry, TimedOut
 from triggers.execute import execute, reclaim
-from triggers.heartbeat import Heartbeat
+from triggers.heartbeat import LOOK, SOON, Heart, Heartbeat
 from triggers.models import DeadLetter, Event, Run, Step, Switch, Wait
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -88,6 +89,18 @@ def test_now_random_and_uuid_are_the_same_again_after_a_crash() -> None:
     assert seen[0] == seen[1]
     assert seen[0][0] < seen[0][3], "the second now() is a later one"
     assert fresh(run).status == "succeeded"
+
+
+@pytest.mark.parametrize("pause", [0.0, 1.5, SOON + 1.5])
+def test_no_clock_runs_on_when_the_last_run_has_ended(pause: float) -> None:
+    """It would end a process that has nothing to do, minutes later."""
+    row = builders.run("story")
+    heart = Heart.of_process()
+    for _ in range(2):
+        with Heartbeat(row, timeout=300, note=lambda memory: None, overdue=lambda run: None):
+            assert heart.fuse_at > 0
+        time.sleep(pause * LOOK)
+    until(lambda: heart.fuse_at == 0, seconds=30)
 
 
 def test_a_zombie_writes_nothing_after_its_lease_was_taken() -> None:
