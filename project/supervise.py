@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable
@@ -71,12 +72,15 @@ class Supervisor:
         deaths = 0
         while not self.stopping.is_set():
             began = time.monotonic()
-            code = await self.once(child)
+            try:
+                end = f"ended ({explain(await self.once(child))})"
+            except (OSError, subprocess.SubprocessError) as error:  # no memory for a fork, no descriptor, no program
+                end = f"cannot be started ({error})"
             if self.stopping.is_set():
                 return
             deaths = 1 if time.monotonic() - began > STEADY else deaths + 1
             pause = BACKOFF[min(deaths, len(BACKOFF)) - 1]
-            self.say(child.name, f"ended ({explain(code)}); starting it again{f' in {pause} s' if pause else ''}")
+            self.say(child.name, f"{end}; starting it again{f' in {pause} s' if pause else ''}")
             await self.or_stop(asyncio.sleep(pause))
 
     async def once(self, child: Child) -> int:
@@ -92,6 +96,9 @@ class Supervisor:
                 start_new_session=True,  # Ctrl-C reaches us only, and the whole group can be killed at once
                 preexec_fn=partial(die_with, os.getpid()),
             )
+        except BaseException:
+            os.close(reading)
+            raise
         finally:
             os.close(writing)
         self.running[child.name] = process

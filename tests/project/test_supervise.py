@@ -174,3 +174,21 @@ def test_a_child_whose_parent_died_before_it_could_ask_to_be_told_ends_at_once()
         [sys.executable, "-c", ORPHAN], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_program_that_cannot_be_started_is_said_and_tried_again(tmp_path):
+    """For want of memory or descriptors too: the desk must not stand still without it."""
+    late = tmp_path / "late"
+    code = SCRIPT.format(children=[("steady", STAY)], as_json=False)
+    code = code.replace("asyncio.run(", f"children.append(supervise.Child('late', [{str(late)!r}]))\nasyncio.run(")
+    log = (tmp_path / "log").open("wb")
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+    try:
+        until(lambda: (tmp_path / "log").read_text().count("cannot be started") >= 2)
+        late.write_text("#!/bin/sh\necho there\nsleep 60\n")
+        late.chmod(0o700)
+        until(lambda: "late   | there" in (tmp_path / "log").read_text())
+    finally:
+        process.terminate()
+        process.wait(20)
+        log.close()
