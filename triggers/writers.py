@@ -103,10 +103,18 @@ class SqliteWriter(Writer):
             db.cursor.execute("COMMIT")
         except BaseException as error:
             if self.connected().in_transaction:
-                db.cursor.execute("ROLLBACK")
+                self.undo(db)
             elif written:  # the disk failed during COMMIT: what it holds is not known
                 raise Unconfirmed(str(error)) from error
             raise
+
+    def undo(self, db: Dialect) -> None:
+        """A connection that cannot even do this is left: its transaction would stand before all that follow."""
+        try:
+            db.cursor.execute("ROLLBACK")
+        except sqlite3.Error:
+            self.connected().close()
+            self.db = None
 
     def read_version(self) -> int:
         with translated():

@@ -7,17 +7,20 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
 
 PATIENCE = 5.0  # seconds after which one goes on without it: its holder may have been stopped
+IN_VAIN = 0.01  # the same after a wait that was in vain, until a turn was had
 FIRST, LONGEST = 0.0003, 0.002  # seconds between two looks, doubled each time: a writer is done in half a millisecond
 
 
 class Turnstile:
-    """One for each connection; `path` is the database's."""
+    """One for each connection; `path` is the database's. Where there can be no file one goes on without a turn."""
 
     def __init__(self, path: str) -> None:
-        self.file = os.open(f"{path}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.file = opened(f"{path}-turn", like=path)
+        self.patience = PATIENCE
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -29,20 +32,42 @@ class Turnstile:
 
     def enter(self) -> None:
         """Wait for this connection's turn, before its transaction begins."""
-        until, pause = time.monotonic() + PATIENCE, FIRST
-        while not self.is_free() and time.monotonic() < until:
+        until, pause = time.monotonic() + self.patience, FIRST
+        while not (had := self.is_free()) and time.monotonic() < until:
             time.sleep(pause)
             pause = min(LONGEST, pause * 2)
+        self.patience = PATIENCE if had else IN_VAIN
 
     def is_free(self) -> bool:
+        if self.file is None:
+            return True
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        except (OSError, ValueError):  # a file system without locks; a file that was closed
+            return True
         return True
 
     def leave(self) -> None:
-        fcntl.flock(self.file, fcntl.LOCK_UN)
+        if self.file is not None:
+            with suppress(OSError, ValueError):
+                fcntl.flock(self.file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        os.close(self.file)
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+def opened(path: str, *, like: str) -> BinaryIO | None:
+    """The file, made where there is none; it is whoever's the database is, also when root makes it, as SQLite's own."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    with suppress(OSError):
+        owner = os.stat(like)
+        if owner.st_uid != os.fstat(number).st_uid:
+            os.fchown(number, owner.st_uid, owner.st_gid)
+    return os.fdopen(number, "rb", 0)

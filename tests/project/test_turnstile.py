@@ -102,3 +102,38 @@ def test_one_who_was_stopped_holds_up_nobody_for_long(path: str, monkeypatch: py
     began = time.monotonic()
     other.enter()  # SQLite's own lock decides
     assert time.monotonic() - began >= 0.05
+    began = time.monotonic()
+    other.enter()
+    assert time.monotonic() - began < 5 * turnstile.IN_VAIN, "nor again for each that follows"
+    stopped.leave()
+    other.enter()
+    assert other.patience == turnstile.PATIENCE
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_where_there_can_be_no_turn_nobody_waits_for_one(tmp_path: Path, there: bool) -> None:
+    """A file system that is full or read-only, or a file that is somebody else's."""
+    one = Turnstile(str(tmp_path / "no folder" / "desk.sqlite3"))
+    if there:
+        one = Turnstile(str(tmp_path / "desk.sqlite3"))
+        assert one.file is not None
+        one.file.close()  # what flock says of it is an OSError
+    with one.held():
+        pass
+    one.close()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes files for others")
+def test_the_file_is_whoevers_the_database_is(path: str) -> None:
+    """`sudo manage.py restored` must not leave the desk with a file it cannot open."""
+    Path(path).touch()
+    os.chown(path, 65534, 65534)
+    Turnstile(path).close()
+    assert os.stat(f"{path}-turn").st_uid == 65534
+
+
+def test_a_connection_that_is_forgotten_leaves_no_descriptor(path: str) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        Turnstile(path).enter()
+    assert len(os.listdir("/proc/self/fd")) == before
