@@ -19,9 +19,10 @@ from triggers.configure import PUBLISHED
 from triggers.envelope import APPROVALS
 from triggers.models import Audit, Event, Run, Source, TriggerVersion
 
-MOST_RUNS = 100  # of those behind one
+MOST_RUNS = 1_000  # of those behind one
 CONTINUED = "unblock: continue"  # the verb in the audit
 QUESTION = "human.question"
+HEAVY = ("raw", "data_json", "credentials", "outcomes")  # read of the few events alone that name their writer
 
 
 def chain(run: Run, *, four_eyes: bool, asked_by: int | None = None) -> list[int]:
@@ -51,7 +52,7 @@ def behind_run(run: Run) -> tuple[list[Run], list[Event]]:
         found = read_by(one)
         events |= {event.pk: event for event in found}
         further = {pk for pk in (one.rerun_of_id, *(event.emitted_by for event in found)) if pk} - runs.keys()
-        rows = Run.objects.select_related("event").filter(pk__in=further)
+        rows = Run.objects.select_related("event").defer(*(f"event__{name}" for name in HEAVY)).filter(pk__in=further)
         fresh = {row.pk: row for row in rows.order_by("-pk")}
         runs |= fresh
         waiting += fresh.values()
@@ -64,7 +65,7 @@ def read_by(run: Run) -> list[Event]:
     if run.gather_key is not None:
         more |= set(Event.objects.filter(gathered__run=run.pk).values_list("pk", flat=True))
     more.discard(run.event_id)
-    return [run.event, *(Event.objects.filter(pk__in=more).order_by("-pk") if more else [])]
+    return [run.event, *(Event.objects.filter(pk__in=more).defer(*HEAVY).order_by("-pk") if more else [])]
 
 
 def writers(events: Iterable[Event]) -> list[int]:
