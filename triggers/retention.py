@@ -96,7 +96,7 @@ def fired_slots(now: datetime) -> Rows:
 
 
 def spare_refusals(now: datetime) -> Rows:
-    """The old ones, and of the young those that are too many of one source."""
+    """The old ones, and of the young those that are too many of one source and reason."""
     yield Refusal.objects.filter(at__lt=now - REFUSALS_FOR)
     for source, reason in Refusal.objects.filter(event=None).order_by().values_list("source", "reason").distinct():
         yield surplus_of(source, reason).filter(at__gte=now - REFUSALS_FOR)

@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
 from approvals.kinds import Arguments, Far, Kind, Result, facts, register
 from approvals.tiers import Tier
+from project.lib.language import spoken
 
 NAME = r"^[A-Za-z0-9_.-]{1,128}$"  # of a tool
 CLIENT = "project.lib.mcp_client"  # needs the extra `mcp`, which not every desk has
@@ -103,7 +104,7 @@ def offered(far: Far) -> list[dict[str, Any]]:
 
 def preview(call: McpCall) -> list[dict[str, str]]:
     text = json.dumps(call.arguments, indent=2, ensure_ascii=False)
-    return [*facts([("Tool", call.tool)]), {"label": "Arguments", "text": text, "form": "json"}]
+    return [*facts([(spoken("Tool"), call.tool)]), {"label": spoken("Arguments"), "text": text, "form": "json"}]
 
 
 def graded(arguments: Mapping[str, Any]) -> Tier:

@@ -28,8 +28,8 @@ def text_of(browser: Client, address: str) -> str:
 
 @pytest.fixture
 def three(ann):
-    """Three that wait: the second ends first, the last is the riskiest."""
-    hours = {"medium": (3, 1), "high": (2,)}
+    """Three that wait: the first is the riskiest, the last ends first."""
+    hours = {"high": (2,), "medium": (3, 1)}
     made = [
         builders.action(by=ann, run=builders.run(), tier=tier, expires_at=clock.now() + timedelta(hours=hour))
         for tier, some in hours.items()
@@ -39,9 +39,9 @@ def three(ann):
 
 
 def test_it_is_sorted_by_the_address(three, ben_reads):
-    late, soon, risky = three
+    risky, late, soon = three
     assert order(ben_reads) == [soon, risky, late]
-    assert order(ben_reads, "?sort=newest") == [risky, soon, late]
+    assert order(ben_reads, "?sort=newest") == [soon, late, risky]
     assert order(ben_reads, "?sort=risk") == [risky, soon, late]
 
 
@@ -53,7 +53,7 @@ def test_what_it_cannot_use_is_said_and_left_out(three, ben_reads):
 
 
 def test_after_a_decision_the_list_stays_as_it_was_sorted(three, ben_reads):
-    _, soon, risky = three
+    _, late, soon = three
     first = Action.objects.get(pk=soon)
     form = {
         "digest": first.digest,
@@ -63,12 +63,12 @@ def test_after_a_decision_the_list_stays_as_it_was_sorted(three, ben_reads):
         "list": "tab=mine&sort=newest",
     }
     answer = ben_reads.post(f"/actions/{soon}/decisions", form)
-    assert answer["location"] == f"/approvals?tab=mine&sort=newest&sel={risky}&done={soon}"
+    assert answer["location"] == f"/approvals?tab=mine&sort=newest&sel={late}&done={soon}"
 
 
 def test_mine_are_those_that_i_may_decide(three, ann, ben, sign_in, ben_reads):
     own = builders.action(by=ben, run=builders.run())
-    late, soon, risky = three
+    risky, late, soon = three
     assert order(ben_reads, "?tab=mine") == [soon, risky, late]
     assert own.pk in order(ben_reads)
     assert order(sign_in(person("vic", "viewer")), "?tab=mine") == []

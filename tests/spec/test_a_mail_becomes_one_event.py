@@ -3,7 +3,6 @@
 import base64
 import json
 import time
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -175,11 +174,14 @@ HOSTILE = {  # each kept a reader busy for minutes, by the square of its size
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_mail_keeps_its_reader_busy(monkeypatch, name):
-    monkeypatch.setattr(reading, "PATIENCE", 1.0)
+    monkeypatch.setattr(reading, "PATIENCE", 5.0)
     began = time.thread_time()
-    with suppress(BadDelivery):
-        assert read_mail(b"Message-ID: <1@x>\r\n" + HOSTILE[name], None).key == "<1@x>"
-    assert time.thread_time() - began < 5 * 1.0
+    try:
+        key = read_mail(b"Message-ID: <1@x>\r\n" + HOSTILE[name], None).key
+    except BadDelivery:
+        key = "buried"
+    assert key in {"many headers": ["buried"], "many parts": ["<1@x>", "buried"]}.get(name, ["<1@x>"])
+    assert time.thread_time() - began < 5 * 5.0
 
 
 def test_a_mail_that_takes_too_long_is_buried_and_the_next_is_read(far, monkeypatch):
