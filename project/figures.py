@@ -280,8 +280,8 @@ def hourly_shares(now: datetime) -> list[float]:
     """Of each hour of the last day in which something was asked for, the share that asked nobody; oldest first."""
     asked = Action.objects.filter(created_at__gte=now - DAY).annotate(hour=Substr(minute("created_at"), 1, 13))
     alone = Count("pk", filter=~Q(tier__in=PEOPLE))
-    rows = asked.values("hour").annotate(all=Count("pk"), alone=alone).order_by("hour")
-    return [row["alone"] / row["all"] for row in rows]
+    rows = asked.values_list("hour").annotate(all=Count("pk"), alone=alone).order_by()
+    return [alone / all_of_them for _, all_of_them, alone in sorted(rows)]
 
 
 def approval_wait(total: Measures, now: datetime) -> Figure:

@@ -131,6 +131,16 @@ class Desk:
         os.kill(pid, number)
         return pid
 
+    @contextlib.contextmanager
+    def nobody_starts_anything(self) -> Iterator[None]:
+        """`up` stands still: what dies meanwhile is dead until the end of the block."""
+        assert self.process
+        os.kill(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.process.pid, signal.SIGCONT)
+
     def kill_pool(self, name: str) -> list[int]:
         """SIGKILL to the pool children of a Celery process, not to the process itself."""
         pids = [pid for pid in self.pids(name) if pid != self.main(name)]

@@ -22,7 +22,7 @@ from triggers.errors import NotJson, NotValid, Permanent, ResultTooLarge, Retry,
 from triggers.failures import raised_again, whole
 from triggers.history import branch, inside
 from triggers.ingest import store_internal
-from triggers.journal import Journal
+from triggers.journal import FRESH, Journal
 from triggers.models import Event, Run, Step, Wait
 from triggers.results import readable, shown, to_json
 
@@ -98,11 +98,12 @@ class Durable:
         before = self.journal.steps.get(name)
         if step := self.journal.recall(name, "call", given):
             return told(step)
-        tried = before.attempt if before and before.error else 0
+        tried = earlier = before.attempt if before and before.error else 0
         began = time.monotonic()
 
         def one_try() -> Any:
             nonlocal tried
+            self.journal.look(trust=FRESH if tried == earlier else 0.0)  # between two tries much may have happened
             tried += 1
             return self.one_try(name, function, arguments, named, timeout)
 
@@ -129,7 +130,6 @@ class Durable:
         named: dict[str, Any],
         timeout: float | None,
     ) -> Any:
-        self.journal.look()
         with self.journal.within(name):
             return call(name, function, arguments, named, timeout)
 

@@ -72,7 +72,8 @@ def cutoff(now: datetime) -> datetime:
 
 def remove(rows: "models.QuerySet[Any]") -> int:
     removed = 0
-    while ids := list(rows.order_by("pk").values_list("pk", flat=True)[:PIECE]):
+    rows = rows if rows.ordered else rows.order_by("pk")
+    while ids := list(rows.values_list("pk", flat=True)[:PIECE]):
         rows.model._default_manager.filter(pk__in=ids).delete()
         removed += len(ids)
         time.sleep(REST)
@@ -86,7 +87,7 @@ def remove_all(found: Found) -> Work:
 def used_up_keys(now: datetime) -> Rows:
     """But for those of tables that are read: their listeners free them, once the rows are read no more."""
     tables = Source.objects.kept().filter(kind="database").values("pk")
-    yield Seen.objects.filter(until__lt=now).exclude(source_id__in=tables)
+    yield Seen.objects.filter(until__lt=now).exclude(source_id__in=tables).order_by("until")
 
 
 def fired_slots(now: datetime) -> Rows:

@@ -33,7 +33,7 @@ LOOK = {
 # To send its form: the abilities that open it; `own`: one's own account; `row`: the door asks who it is about, and its
 # own tests say whom it lets in. What is not here takes no form.
 SEND = {
-    **dict.fromkeys(("authenticator", "settings", "sign-in", "sign-out", "step-up", "password-change"), "own"),
+    **dict.fromkeys(("authenticator", "settings", "zone", "sign-in", "sign-out", "step-up", "password-change"), "own"),
     **dict.fromkeys(("tokens", "token-revoke", "notifications", "hours"), "own"),
     **dict.fromkeys(("channel-code", "channel-remove", "channel-test"), "own"),
     **dict.fromkeys(("together", "action-edit", "cancel-action", "take-back", "review", "event-type"), "row"),

@@ -118,7 +118,7 @@ def test_no_message_lets_anything_hide(asked, ben):
 def test_what_a_program_says_begins_no_line_of_ours_and_pushes_none_out(ann, ben):
     against = {"text": f"nothing much\nRisk: Low\nUndo: {'easy ' * 9000}", "for": False}
     told = letters.facts(builders.action(by=ann, evidence=[against]), ben)
-    assert [line.split()[0] for line in "\n".join(told).splitlines()] == ["Risk:", "Against:", "If"]
+    assert [line.split()[0] for line in "\n".join(told).splitlines()] == ["Risk:", "Against:", "Asked", "If"]
     assert len(told[1]) < letters.LONGEST_LINE + 20
 
 
