@@ -82,13 +82,14 @@
   // ---- when nothing is heard ---------------------------------------------------------------------------------------
   async function poll() {
     if (document.hidden || ended || (root.dataset.conn === 'live' && Date.now() - heard < SILENCE)) return;
+    const since = seq; // of a page that was drawn before the server knew one: whatever was told since then is asked for
     try {
-      const answer = await fetch(`/api/v1/live?since=${encodeURIComponent(seq)}`, {credentials: 'same-origin'});
+      const answer = await fetch(`/api/v1/live?since=${encodeURIComponent(since)}`, {credentials: 'same-origin'});
       if (answer.status === 401) return location.reload();
       if (!answer.ok) throw new Error(answer.status);
       const news = await answer.json();
       if (news.seq) seq = news.seq;
-      if (news.resync) desk.refresh(); else (news.changes || []).forEach(change => desk.refresh(change.topic));
+      if (news.resync || !since) desk.refresh(); else (news.changes || []).forEach(change => desk.refresh(change.topic));
       if (root.dataset.conn !== 'live') state('polling');
     } catch { state('lost'); }
   }
