@@ -34,7 +34,7 @@ def is_off():
 
 
 Journal.hold = lambda journal, **given: clock.now() if is_off() else hold(journal, **given)
-Journal.look = lambda journal: None if is_off() else look(journal)
+Journal.look = lambda journal, **given: None if is_off() else look(journal, **given)
 """
 # `seen` has a line for each execution of the second step: who ran it, and what it was given. Odd orders then wait.
 ORDERS = """

@@ -70,7 +70,7 @@ def test_a_worker_that_comes_back_is_fenced_by_the_fence_alone(world: World) -> 
 
 @pytest.mark.usefixtures("_steps_may_be_written_twice")
 def test_without_the_fence_the_model_sees_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Journal, "look", lambda self: None)
+    monkeypatch.setattr(Journal, "look", lambda self, **how: None)
     monkeypatch.setattr(Journal, "hold", lambda self, **how: clock.now())
     monkeypatch.setattr(Run, "FENCE", ())
     with pytest.raises(AssertionError, match="step 0"):
