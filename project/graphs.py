@@ -5,9 +5,6 @@ asks for by `interrupt()` becomes an action or a question. Only a handler that r
 import asyncio
 import base64
 import copy
-import hashlib
-import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -19,6 +16,7 @@ from langgraph.types import Command
 
 from approvals.act import act, ask
 from approvals.propose import known_by
+from project.agent.contents import Contents, content_of
 from project.agent.tools import ENDS, not_done
 from triggers.durable import Durable
 from triggers.errors import Permanent
@@ -45,13 +43,13 @@ def run_graph(run: Durable, graph: Any, given: Any, name: str) -> Any:
     memory = Memory()
     own = copy.copy(graph)
     own.checkpointer = memory
-    done: Counter[str] = Counter()
+    contents = Contents()
     feed = given
     for turn in range(1, MOST_TURNS + 1):
         told = run.step(f"{name} turn {turn}", partial(one_superstep, own, memory, feed))
         memory.learn(told["wrote"])
         if told["asked"]:
-            feed = Command(resume=answers(run, f"{name} turn {turn}", told["asked"], done))
+            feed = Command(resume=answers(run, f"{name} turn {turn}", told["asked"], contents))
         elif told["is_over"]:
             return own.get_state(THREAD).values
         else:
@@ -86,20 +84,18 @@ def closing(function: Callable[[], Any]) -> Any:
 # What nodes ask for
 
 
-def answers(run: Durable, turn: str, asked: list[dict[str, Any]], done: Counter[str]) -> dict[str, Answer]:
+def answers(run: Durable, turn: str, asked: list[dict[str, Any]], contents: Contents) -> dict[str, Answer]:
     """By the id of each interrupt what its node gets; all wait side by side."""
-    branches: dict[str, Callable[[], Answer]] = {}
-    contents: dict[str, str] = {}
-    for number, one in enumerate(asked, 1):
-        place = f"{turn} ask {number}"
-        wish = wish_of(one["value"])
-        contents[place] = hashlib.sha256(json.dumps([one["node"], wish], sort_keys=True).encode()).hexdigest()[:32]
-        nth = done[contents[place]] + list(contents.values()).count(contents[place])
-        known = contents[place] if nth == 1 else f"{contents[place]}#{nth}"
-        branches[place] = partial(answered, run, one["node"], wish, known)
-    found: dict[str, Answer] = run.parallel(branches)
-    done.update(contents[place] for place, answer in found.items() if answer["approved"])
-    return {one["id"]: found[place] for one, place in zip(asked, branches, strict=True)}
+    wishes = [(one["node"], wish_of(one["value"])) for one in asked]
+    meant = [content_of(node, wish) for node, wish in wishes]
+    branches = {
+        f"{turn} ask {number}": partial(answered, run, node, wish, key)
+        for number, ((node, wish), key) in enumerate(zip(wishes, contents.keys(meant), strict=True), 1)
+    }
+    told = run.parallel(branches)
+    found: list[Answer] = [told[name] for name in branches]
+    contents.note(content for content, answer in zip(meant, found, strict=True) if answer["approved"])
+    return {one["id"]: answer for one, answer in zip(asked, found, strict=True)}
 
 
 def wish_of(value: Any) -> dict[str, Any]:

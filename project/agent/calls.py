@@ -1,8 +1,6 @@
 """The calls of one turn: read strictly, run side by side, each answered exactly once."""
 
-import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +10,7 @@ import orjson
 from approvals.errors import NotValid
 from approvals.propose import known_by
 from project.agent import tools
+from project.agent.contents import Contents, content_of
 from project.agent.plan import ANSWER
 from project.agent.prompt import as_json
 from project.agent.turns import Call
@@ -27,26 +26,25 @@ class Wrong(Exception):
 
 
 def perform(
-    run: Durable, plan: dict[str, Any], turn: int, calls: list[Call], done: Counter[str]
+    run: Durable, plan: dict[str, Any], turn: int, calls: list[Call], contents: Contents
 ) -> tuple[list[dict[str, str]], list[Call]]:
     """One result `{id, tool, text}` a call, in order, and those that could not be read.
 
-    `done` counts what this run has done so far, by its content; what is done now is added."""
+    What is done now is noted in `contents`."""
     wrong: list[Call] = []
-    branches: dict[str, Callable[[], tools.Said]] = {}
-    asked: dict[str, str] = {}
+    meant: dict[str, tuple[Callable[[], tools.Said], str]] = {}
     for number, call in enumerate(calls, 1):
         name = f"turn {turn} call {number}"
         try:
-            function, asked[name] = branch(run, plan, call)
+            meant[name] = branch(run, plan, call)
         except Wrong as fault:
             wrong.append(call)
-            branches[name] = partial(refused, str(fault))
-            continue
-        nth = done[asked[name]] + list(asked.values()).count(asked[name])
-        branches[name] = partial(known, run, asked[name] if nth == 1 else f"{asked[name]}#{nth}", function)
+            meant[name] = partial(refused, str(fault)), ""
+    keys = contents.keys(content for _, content in meant.values())
+    named = zip(meant.items(), keys, strict=True)
+    branches = {name: partial(known, run, key, function) for (name, (function, _)), key in named}
     said = run.parallel(branches)
-    done.update(what for name, what in asked.items() if said[name]["done"])
+    contents.note(content for name, (_, content) in meant.items() if said[name]["done"])
     texts = [as_json(said[name], LONGEST) for name in branches]
     return [{"id": call.id, "tool": call.tool, "text": text} for call, text in zip(calls, texts, strict=True)], wrong
 
@@ -72,14 +70,12 @@ def branch(run: Durable, plan: dict[str, Any], call: Call) -> tuple[Callable[[],
         typed = tool.read(arguments)
     except NotValid as error:
         raise Wrong(error.detail) from None
-    return partial(tool.call, run, arguments, plan["origin"]), content_of(tool, typed)
+    return partial(tool.call, run, arguments, plan["origin"]), effect_of(tool, typed)
 
 
-def content_of(tool: tools.Tool, typed: Any) -> str:
-    """The same for the same effect, however its arguments were written."""
+def effect_of(tool: tools.Tool, typed: Any) -> str:
     plain = typed.model_dump(mode="json", by_alias=True, exclude_none=True)
-    text = json.dumps([tool.name.partition("@")[0], plain], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return content_of(tool.name.partition("@")[0], plain)
 
 
 def answer_in(plan: dict[str, Any], calls: list[Call]) -> dict[str, Any] | None:

@@ -1,12 +1,12 @@
 """An agent's run: ask the model, do what it asks for as far as it may, and tell it what became of that."""
 
 import time
-from collections import Counter
 from functools import partial
 from typing import Any
 
 from project.agent import budget, calls, plan, provider
 from project.agent.budget import Used
+from project.agent.contents import Contents
 from project.agent.turns import Call, Faults, Turn, calls_in, newest, size, text_in
 from triggers.durable import Durable
 from triggers.errors import GivenBack, Permanent
@@ -44,7 +44,7 @@ class Talk:
         self.used = Used(agreed)
         self.faults = Faults()
         self.turns: list[Turn] = []
-        self.done: Counter[str] = Counter()  # of what was asked for, by its content
+        self.contents = Contents()
         self.room: int = agreed["limits"]["context_tokens"]
         self.number = 0
         self.began = time.monotonic()
@@ -73,7 +73,7 @@ class Talk:
         if answer is not None:
             return answer
         self.used.check_calls(len(asked))
-        results, wrong = calls.perform(self.run, self.plan, self.number, asked, self.done)
+        results, wrong = calls.perform(self.run, self.plan, self.number, asked, self.contents)
         self.faults.add(wrong)
         self.turns.append({"response": response, "results": results, "say": ""})
         return None
