@@ -11,6 +11,7 @@ from approvals import policy
 from approvals.models import Action
 from approvals.rules import Rule, Ruling
 from approvals.tiers import Tier
+from approvals.windows import waits_longer
 from project.lib import clock
 
 BACK = timedelta(days=30)
@@ -93,8 +94,8 @@ def asks_for_all(would: Ruling, was: Ruling) -> bool:
     quorums = {frozenset(group.names): group.quorum for group in would.groups}
     all_groups = all(quorums.get(frozenset(group.names), 0) >= group.quorum for group in was.groups)
     as_strict = would.tier.rank >= was.tier.rank and would.needed >= was.needed and would.four_eyes >= was.four_eyes
-    sooner = not was.expires or 0 < would.expires <= was.expires
-    bound = would.rejections <= was.rejections and sooner and set(was.windows) <= set(would.windows)
+    as_soon = not waits_longer(was.expires, would.expires) and set(was.windows) <= set(would.windows)
+    bound = would.rejections <= was.rejections and as_soon
     return all_groups and as_strict and bound
 
 

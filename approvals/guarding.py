@@ -6,6 +6,7 @@ from typing import Any
 from approvals import policy
 from approvals.rules import DENY, REQUIRE, Rule
 from approvals.tiers import Tier
+from approvals.windows import waits_longer
 from triggers.filters import Clause, FilterPlan
 
 EQUAL = "relation_eq"  # as a plan names `==`
@@ -32,8 +33,8 @@ def asks_less(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         same += ["tier", "quorum", "rejections", "four_eyes", "expires", "windows", "zone", "hold"]
     if not after or any(after[name] != before[name] for name in same):
         return True
-    waits_longer = 0 < before["expires"] != after["expires"] and not 0 < after["expires"] < before["expires"]
-    return bool(waits_longer or after["quorum"] < before["quorum"] or after["rejections"] > before["rejections"])
+    fewer = after["quorum"] < before["quorum"] or after["rejections"] > before["rejections"]
+    return bool(fewer or waits_longer(before["expires"], after["expires"]))
 
 
 def may_be_high(plan: FilterPlan, others: Iterable[Rule]) -> bool:

@@ -176,10 +176,8 @@ def check_room(token: ApiToken, now: datetime) -> None:
     """What ended within the hour without a person's word counts too, withdrawn, expired or denied by a rule: people
     were told of it, or a row is kept of it, and asking anew does so again."""
     unsaid = Q(status__in=[Status.CANCELLED, Status.EXPIRED]) | Q(status=Status.REJECTED, reason_code=DENIED)
-    if (
-        mine(token).filter(Q(status=Status.AWAITING) | unsaid & Q(settled_at__gt=now - UNSAID_FOR)).count()
-        >= MOST_WAITING
-    ):
+    counted = Q(status=Status.AWAITING) | unsaid & Q(settled_at__gt=now - UNSAID_FOR)
+    if mine(token).filter(counted).count() >= MOST_WAITING:
         raise TooManyWaiting(most=MOST_WAITING, retry_after=ROOM_LATER)
 
 

@@ -40,6 +40,11 @@ class Window:
         return opens.astimezone(UTC), closes.astimezone(UTC)
 
 
+def waits_longer(before: int, after: int) -> bool:
+    """Have people more time than before? In seconds; 0 is as long as whoever asks wants."""
+    return before > 0 and (after == 0 or after > before)
+
+
 def checked_windows(given: Any) -> list[dict[str, Any]]:
     """`[{days?, from?, to?}]` as it is stored: all days, and midnight, where nothing is said. Raises NotValid."""
     if not isinstance(given, list) or len(given) > MOST:

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("nightdesk.door")
 A_SECOND = 10  # refusals of one source and reason that one process stores; the rest is only counted
 KEPT_BODY = 64 * 1024  # bytes; of a larger body only the digest stays
-PRUNE_AFTER = (
-    50  # refusals of one source and reason: then the oldest of them go, however long the next round of retention takes
-)
+PRUNE_AFTER = 50  # refusals of one cause: then its oldest go, however far the next round of retention is
 AN_EVENT = 100  # repeats listed on one event, the newest
 NOT_AGAIN = "This one cannot be taken in again."
 

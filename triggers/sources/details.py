@@ -43,11 +43,6 @@ def completed(provider: str, address: str, config: tuple[tuple[str, Any], ...]) 
     return Scheme(scheme | ({"url": address} if "url" in scheme["says"] else {}) | said)
 
 
-def covers_body(scheme: Mapping[str, Any]) -> bool:
-    """Whether what was sent is what was signed; a token proves who sends, not what."""
-    return Scheme(scheme).covers_body
-
-
 def checked_details(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The config of a source of a provider of the catalogue. Raises NotValid, naming the member."""
     known = catalogue()[provider].get("says", [])
@@ -99,9 +94,9 @@ def warning_of(source: Source) -> str:
         return "Nobody signs: whoever knows the address can ring, with any content."
     if scheme["scheme"] == "token":
         return "The secret itself travels with each delivery: it proves who sends, not what is sent."
-    if not covers_body(scheme):
+    if not Scheme(scheme).covers_body:
         return "The signature covers a time and a word, not the body: it proves who sends, not what is sent."
-    if "also" in scheme and not all(covers_body(scheme | other) for other in scheme["also"]):
+    if "also" in scheme and not all(Scheme(scheme | other).covers_body for other in scheme["also"]):
         return "What its robots send is signed by the time alone: it proves who sends, not what is sent."
     return ""
 
