@@ -1,6 +1,7 @@
 """Whoever may decide is told, reminded, and the next group after them; what became of every message is kept, and when
 nobody could be reached the desk says so."""
 
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -45,6 +46,18 @@ def rounds(number: int = 3) -> None:
 
 def alarms() -> list[dict]:
     return [event.data for event in Event.objects.filter(type=UNREACHED).order_by("pk")]
+
+
+@contextmanager
+def a_group(settings, *readers):
+    """A group of WeCom that these people read; what was written to it is in `seen`."""
+    with Recorder(lambda *_: (200, {}, {"errcode": 0})) as far:
+        settings.EGRESS_ALLOW = [f"127.0.0.1:{far.port}"]
+        secrets = crypto.seal({"webhook_url": f"{far.url}/hook"})
+        Connection.objects.create(slug="group", system="wecom", sealed_secrets=secrets)
+        for one in readers:
+            reach(one, "group", "")
+        yield far
 
 
 class TestAsking:
@@ -126,12 +139,7 @@ class TestAsking:
             assert f"A-{action.pk}" in str(mail.message["Subject"])
 
     def test_a_group_is_written_to_once_however_many_read_it_there(self, ann, ben, cho, settings):
-        with Recorder(lambda *_: (200, {}, {"errcode": 0})) as far:
-            settings.EGRESS_ALLOW = [f"127.0.0.1:{far.port}"]
-            secrets = crypto.seal({"webhook_url": f"{far.url}/hook"})
-            Connection.objects.create(slug="group", system="wecom", sealed_secrets=secrets)
-            for one in (ben, cho):
-                reach(one, "group", "")
+        with a_group(settings, ben, cho) as far:
             action = builders.action(by=ann)
             rounds()
             assert receipts() == [("ben", "ask", "sent")]
@@ -141,12 +149,7 @@ class TestAsking:
             assert len(far.seen) == 2, "it cannot be changed where it stands, so a second one says how it ended"
 
     def test_a_group_is_written_to_though_the_first_of_its_readers_left(self, ann, ben, cho, settings, later):
-        with Recorder(lambda *_: (200, {}, {"errcode": 0})) as far:
-            settings.EGRESS_ALLOW = [f"127.0.0.1:{far.port}"]
-            secrets = crypto.seal({"webhook_url": f"{far.url}/hook"})
-            Connection.objects.create(slug="group", system="wecom", sealed_secrets=secrets)
-            for one in (ben, cho):
-                reach(one, "group", "")
+        with a_group(settings, ben, cho) as far:
             asking.begin(builders.action(by=ann).pk)
             ben.groups.clear()
             rounds()
