@@ -10,7 +10,7 @@ from ninja import Query, Router, Status
 from project.lib.pages import Page, listing
 from project.lib.schema import NotFound
 from project.people.auth import caller
-from triggers import redrive, schemas, schemas_events, search
+from triggers import assigning, redrive, schemas, schemas_events, search
 from triggers.errors import NotValid
 from triggers.models import DeadLetter, Event, Run, Source, Trigger
 from triggers.publish import publish
@@ -121,14 +121,14 @@ def list_letters(request: HttpRequest, filters: Query[schemas.LetterFilters]) ->
     who = caller(request)
     who.need("view")
     shown = partial(schemas.LetterOut.of, payload=who.may("payloads"))
-    return listing(request, DeadLetter.objects.all(), filters, shown, row=schemas.LetterOut)
+    return listing(request, DeadLetter.objects.with_assignee(), filters, shown, row=schemas.LetterOut)
 
 
 @router.get("/dead-letters/{int:id}", response=schemas.LetterOut, tags=["dead letters"])
 def get_letter(request: HttpRequest, id: int) -> Any:
     who = caller(request)
     who.need("view")
-    return schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id), payload=who.may("payloads"))
+    return schemas.LetterOut.of(found(DeadLetter.objects.with_assignee(), pk=id), payload=who.may("payloads"))
 
 
 @router.post(
@@ -145,7 +145,9 @@ def redrive_letter(request: HttpRequest, id: int, body: schemas.RedriveIn | None
         letter, by=who.user, data=data, from_=wish.from_, send_again=wish.send_again, reason=wish.reason
     )
     if run is None:
-        return Status(202, schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id), payload=who.may("payloads")))
+        return Status(
+            202, schemas.LetterOut.of(found(DeadLetter.objects.with_assignee(), pk=id), payload=who.may("payloads"))
+        )
     return Status(201, schemas.RunRow.facts(run))
 
 
@@ -155,7 +157,17 @@ def dismiss_letter(request: HttpRequest, id: int, body: schemas.DismissIn) -> An
     who.need("operate")
     letter = found(DeadLetter.objects.all(), pk=id)
     redrive.dismiss(letter, by=who.user, reason=body.reason)
-    return schemas.LetterOut.of(found(DeadLetter.objects.all(), pk=id), payload=who.may("payloads"))
+    return schemas.LetterOut.of(found(DeadLetter.objects.with_assignee(), pk=id), payload=who.may("payloads"))
+
+
+@router.post("/dead-letters/{int:id}/assign", response=schemas.LetterOut, tags=["dead letters"])
+def assign_cause(request: HttpRequest, id: int, body: schemas.AssignIn) -> Any:
+    """Give the cause of this letter, and so all letters of it, to a person."""
+    who = caller(request)
+    who.need("operate")
+    letter = found(DeadLetter.objects.all(), pk=id)
+    assigning.assign(letter.fingerprint, assigning.named(body.to), by=who.user)
+    return schemas.LetterOut.of(found(DeadLetter.objects.with_assignee(), pk=id), payload=who.may("payloads"))
 
 
 def found(rows: QuerySet[Any], **key: Any) -> Any:

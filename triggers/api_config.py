@@ -12,6 +12,7 @@ from project.lib.pages import Page, listing
 from project.people.auth import Caller, caller
 from triggers import configure, fire, pausing, refusals, routing, trying, upkeep
 from triggers import schemas_config as schemas
+from triggers import schemas_trials as trials
 from triggers.api import found
 from triggers.errors import NotValid
 from triggers.listeners.tryout import try_out
@@ -149,27 +150,28 @@ def archive_trigger(request: HttpRequest, slug: str) -> Any:
     return Status(204, None)
 
 
-@router.post("/triggers/{slug:slug}/test", response=schemas.TrialsOut, tags=["triggers"])
-def try_trigger(request: HttpRequest, slug: str, body: schemas.TrialIn | None = None) -> Any:
-    """What it would do with one event, or with the newest ones of its source: matches, or why not. Nothing runs."""
-    who = caller(request)
-    who.need("view")
-    trigger = found(Trigger.objects.kept(), slug=slug)
-    rule, wish = routing.rule_of(trigger), body or schemas.TrialIn.model_validate({})
-    if isinstance(wish.event, int):
-        events = [found(Event.objects.all(), pk=wish.event)]
-    elif wish.event is not None:
-        events = [trying.sample(wish.event, trigger.source)]
-    elif wish.sample:
-        events = [trying.sample_of(wish.sample, trigger.source)]
-    elif wish.after is not None:
-        events = trying.captured(trigger.source, wish.after)
+@router.post("/triggers/{slug:slug}/test", response=trials.TrialsOut, tags=["triggers"])
+def try_trigger(request: HttpRequest, slug: str, body: trials.TrialIn | None = None) -> Any:
+    """What it would do with one event, or with the newest ones of its source: matches, or why not. Nothing runs.
+
+    A `draft` may ask anything of payloads, so it is for those who may configure and read them."""
+    wish = body or trials.TrialIn.model_validate({})
+    if wish.draft:
+        who = may_configure(request)
+        who.need("payloads")
+        trigger = wish.draft.over(Trigger.objects.kept().filter(slug=slug).first())
+        rule = trying.rule_of(trigger.source, trigger.type_pattern, trigger.filter)
     else:
-        events = trying.newest_events(trigger.source, most=wish.limit, since=wish.since)
+        who = caller(request)
+        who.need("view")
+        trigger = found(Trigger.objects.kept(), slug=slug)
+        rule = routing.rule_of(trigger)
     payload = who.may("payloads")
-    trials = [schemas.TrialOut.of(trial, payload=payload) for trial in trying.try_on(rule, events)]
+    told = [
+        trials.TrialOut.of(trial, payload=payload) for trial in trying.try_on(rule, events_for(wish, trigger.source))
+    ]
     lately = trying.estimate(rule, trigger.handler) if wish.estimate else None
-    return {"matched": sum(trial["outcome"] == "matched" for trial in trials), "events": trials, "estimate": lately}
+    return {"matched": sum(trial["outcome"] == "matched" for trial in told), "events": told, "estimate": lately}
 
 
 @router.post("/switch", response=schemas.SwitchOut, tags=["switch"])
@@ -179,6 +181,19 @@ def switch(request: HttpRequest, body: schemas.SwitchIn) -> Any:
     who.need("operate")
     verb = pausing.pause if body.paused else pausing.resume
     return verb(body.scope, body.name, by=who.user, reason=body.reason)
+
+
+def events_for(wish: trials.TrialIn, source: str) -> list[Any]:
+    """What it is tried on; raises NotFound, NotValid."""
+    if isinstance(wish.event, int):
+        return [found(Event.objects.all(), pk=wish.event)]
+    if wish.event is not None:
+        return [trying.sample(wish.event, source)]
+    if wish.sample:
+        return [trying.sample_of(wish.sample, source)]
+    if wish.after is not None:
+        return trying.captured(source, wish.after)
+    return trying.newest_events(source, most=wish.limit, since=wish.since)
 
 
 def headers_of(body: schemas.RequestIn) -> dict[str, str]:

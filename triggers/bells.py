@@ -49,9 +49,10 @@ def send(task: str, *, time_limit: float | None = None, **ids: int) -> bool:
 
 
 def backstop() -> float:
-    """Seconds after which Celery itself ends a message: beyond the longest timeout of any trigger."""
+    """Seconds after which Celery itself ends a message: beyond the longest timeout of any trigger, also of one that is
+    off or archived, whose runs go on to their end."""
     if time.monotonic() - Belfry.limit_read_at > FRESH:
-        own = [value for value in Trigger.objects.armed().values_list(KT("limits__timeout"), flat=True) if value]
+        own = [value for value in Trigger.objects.values_list(KT("limits__timeout"), flat=True) if value]
         Belfry.limit = max([Limits().timeout, *map(float, own)]) + BACKSTOP
         Belfry.limit_read_at = time.monotonic()
     return Belfry.limit

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from project.lib import clock
 from project.lib.apart import each
-from project.lib.live import changed
+from project.lib.live import MANY, changed
 from project.lib.prepared import Select
 from triggers import registry
 from triggers.models import Audit, Breaker, Run
@@ -58,7 +58,7 @@ def open_(held: Breaker, now: datetime) -> None:
     pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(held.opened, 10))
     Breaker.objects.filter(pk=held.pk).update(opened=held.opened + 1, opened_at=now, until=now + pause, probe=None)
     Audit.write("open the breaker", held, failures=held.failures)
-    changed("runs")
+    changed("runs", id=MANY)
 
 
 def close(handler: str, *, by: "User | None") -> bool:
@@ -69,7 +69,7 @@ def close(handler: str, *, by: "User | None") -> bool:
             return False
         Audit.write("close the breaker", held, by=by, failures=held.failures)
         held.delete()
-        changed("runs")
+        changed("runs", id=MANY)
     return True
 
 
@@ -86,7 +86,7 @@ def look_at(held: Breaker) -> bool:
     rows = Breaker.objects.filter(pk=held.pk, probe=held.probe_id)
     if status in GOT_THROUGH:
         rows.delete()
-        changed("runs")
+        changed("runs", id=MANY)
     elif is_held or status is None or status in ENDED:  # it may not try, or what it met says nothing of the others
         rows.update(probe=None)
     return False

@@ -15,19 +15,26 @@ class Bucket:
     def __post_init__(self) -> None:
         self.tokens = self.limit
 
-    def take(self, now: float) -> float:
-        """Take a token; 0 when there was one, else the seconds until there is. `now` is monotonic."""
+    def fill(self, now: float) -> None:
         if self.filled_at is not None:
             self.tokens = min(self.limit, self.tokens + (now - self.filled_at) * self.limit / self.period)
         self.filled_at = now
+
+    def take(self, now: float) -> float:
+        """Take a token; 0 when there was one, else the seconds until there is. `now` is monotonic."""
+        self.fill(now)
         if self.tokens >= 1:
             self.tokens -= 1
             return 0.0
         return (1 - self.tokens) * self.period / self.limit
 
-    def give_back(self) -> None:
+    def owe(self, count: int) -> None:
+        """Tokens that are not there yet, of what is kept and matched later: what comes after waits behind it."""
+        self.tokens -= count
+
+    def give_back(self, count: int = 1) -> None:
         """A duplicate is free."""
-        self.tokens = min(self.limit, self.tokens + 1)
+        self.tokens = min(self.limit, self.tokens + count)
 
 
 class Buckets:
@@ -47,9 +54,13 @@ class Buckets:
         """0, or the seconds until this source may send again; without a rule always 0."""
         return self.of(source_id, rule).take(now) if rule else 0.0
 
-    def give_back(self, source_id: int, rule: dict[str, float] | None) -> None:
+    def owe(self, source_id: int, rule: dict[str, float] | None, count: int) -> None:
         if rule:
-            self.of(source_id, rule).give_back()
+            self.of(source_id, rule).owe(count)
+
+    def give_back(self, source_id: int, rule: dict[str, float] | None, count: int = 1) -> None:
+        if rule:
+            self.of(source_id, rule).give_back(count)
 
     def forget(self) -> None:
         self.known.clear()

@@ -28,6 +28,7 @@ CANARY_FOR = timedelta(seconds=60)  # what went first is watched before the rest
 LONGEST_STEP = timedelta(seconds=4)  # of its rate a job uses at most so much at once: rounds may be far apart
 BUDGET = 0.5  # seconds a round spends on all jobs
 MOST_CANARIES, FASTEST, MOST_FAILURES = 10, 100, 100
+WENT_ON = "start by going on"  # the verb in the audit, at each row that somebody else's job took since he resumed it
 BOUNDS = {"canary": (0, MOST_CANARIES), "rate": (1, FASTEST), "stop_after": (1, MOST_FAILURES)}
 
 Deed = Callable[[Bulk, BulkItem], tuple[str, dict[str, Any]]]
@@ -155,29 +156,33 @@ def turn(job: Bulk, verb: str, *, by: "User | None", **fields: Any) -> Bulk:
 
 def show(job: Bulk) -> None:
     changed("bulk", id=job.pk)
-    changed(f"bulk:{job.pk}", id=job.pk)
 
 
 # --- what the desk does ---
 
 
 def go_on() -> int:
-    """One round over all running jobs; returns how many rows were taken. Safe when two do it at once."""
-    until = time.monotonic() + BUDGET
+    """One round over all running jobs; returns how many rows were taken. Safe when two do it at once.
+
+    Each has its share of the time, and what those before it left of theirs."""
+    end, taken = time.monotonic() + BUDGET, 0
     jobs = list(Bulk.objects.running().order_by("pk").values_list("pk", flat=True))
-    return sum(apart(go_on_with, job_id, until=until) for job_id in jobs)
+    for place, job_id in enumerate(jobs):
+        now = time.monotonic()
+        taken += apart(go_on_with, job_id, until=now + (end - now) / (len(jobs) - place))
+    return taken
 
 
 def go_on_with(job_id: int, *, until: float) -> int:
-    """Judge what it did so far, then take as many rows as its rate allows before `until` (monotonic)."""
+    """Judge what it did so far, then take as many rows as its rate allows until `until` (monotonic); at least one."""
     job = Bulk.objects.get(pk=job_id)
     if not may_go_on(job):
         return 0
     taken = 0
     for item_id in next_items(job):
+        taken += apart(take, item_id)
         if time.monotonic() > until:
             break
-        taken += apart(take, item_id)
     note_progress(job)
     return taken
 
@@ -246,8 +251,26 @@ def take(item_id: int) -> bool:
             return False
         status, facts = outcome(job, item)
         item.say(status, at=clock.now(), **facts)
+        if status in ("started", "done"):
+            name_who_went_on(job, item, facts.get("run"))
         show(job)
     return True
+
+
+def name_who_went_on(job: Bulk, item: BulkItem, run: Run | None) -> None:
+    """Whoever resumed it has asked for what it does from then on, beside the one who pressed.
+
+    Written at the row itself, since those of the job go by retention before a run that waits."""
+    if job.resumed_at == job.created_at or job.verb == "dismiss":
+        return
+    row: Run | Event | None = run
+    if row is None:
+        kept = Run.objects.filter(pk=item.ref) if job.verb == "cancel" else Event.objects.filter(letters=item.ref)
+        row = kept.get()
+    resumed = Audit.objects.filter(kind="bulk", ref=str(job.pk), verb="resume").exclude(by=None)
+    people = {one.by_id: one.by for one in resumed.select_related("by") if one.by_id != job.by_id}
+    for person in people.values():
+        Audit.write(WENT_ON, row, by=person, bulk=job.pk)
 
 
 def outcome(job: Bulk, item: BulkItem) -> tuple[str, dict[str, Any]]:
@@ -279,7 +302,16 @@ def cancel_one(job: Bulk, item: BulkItem) -> tuple[str, dict[str, Any]]:
 
 def run_again_one(job: Bulk, item: BulkItem) -> tuple[str, dict[str, Any]]:
     assert item.trigger is not None
+    if (with_it := brought_along_by(job, item)) is not None:
+        return "skipped", {"detail": f"One run gathered it and E-{with_it}, which brings it along."}
     return "started", {"run": redrive.run_event_again(Event.objects.get(pk=item.ref), item.trigger, by=job.by)}
+
+
+def brought_along_by(job: Bulk, item: BulkItem) -> int | None:
+    """The event of the run that gathered this one, if that is a row of the job too: run again it has them all."""
+    gathering = Run.objects.filter(gathered__event=item.ref, trigger=item.trigger).exclude(event=item.ref)
+    events = gathering.values_list("event", flat=True)
+    return job.items.filter(ref__in=list(events), trigger=item.trigger).values_list("ref", flat=True).first()
 
 
 DEEDS: dict[str, Deed] = {

@@ -55,7 +55,7 @@ def beside(
     function: Function,
     arguments: tuple[Any, ...],
     named: dict[str, Any],
-    timeout: float,
+    timeout: float | None,
 ) -> None:
     """In a thread of its own, whose connection it closes."""
     try:

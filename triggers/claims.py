@@ -1,10 +1,10 @@
 """A worker takes a run, and with it the slot and the turn its trigger's limits ask for: all in one transaction."""
 
-from contextlib import nullcontext
-
-from django.db import connection, transaction
+from django.db import transaction
 
 from project.lib import clock
+from project.lib.hasty import hasty
+from project.lib.prepared import by_itself
 from project.lib.retrying import retried
 from triggers import rates
 from triggers.keys import value_of
@@ -16,17 +16,22 @@ from triggers.viewing import event_view
 def claim(run: Run, *, owner: str) -> bool:
     """Take the lease of `run`; False when another worker was first, nothing is due, or no slot or turn is free."""
     busy = run.flow.concurrency
-    rate = run.flow.rate_limit if run.rate_key is not None and run.started_at is None else None
+    rate = run.flow.rate_limit if run.started_at is None else None
     if busy and run.slot_key is None:
-        name_slot(run, busy.key)
+        name_key(run, "slot_key", busy.key)
+    if rate and run.rate_key is None:
+        name_key(run, "rate_key", rate.key)
     return take(run, busy, rate, owner=owner)
 
 
 @retried
 def take(run: Run, busy: Concurrency | None, rate: RateLimit | None, *, owner: str) -> bool:
-    """A claim whose answer was lost is told as False: its lease runs out, like that of a worker that died with it."""
+    """A claim whose answer was lost is told as False: its lease runs out, like that of a worker that died with it.
+
+    On SQLite it waits for no disk: what the worker writes next under its fence does, and is there with it or not at
+    all."""
     if busy is None and rate is None:
-        with transaction.atomic() if connection.vendor == "sqlite" else nullcontext():  # one alone waits out of turn
+        with hasty(), by_itself():
             return run.claim(clock.now(), owner=owner)
     with transaction.atomic():
         if rate:
@@ -43,7 +48,8 @@ def take(run: Run, busy: Concurrency | None, rate: RateLimit | None, *, owner: s
 
 
 @retried
-def name_slot(run: Run, expression: str) -> None:
+def name_key(run: Run, field: str, expression: str) -> None:
     """Its trigger counts runs only since this one was queued, or a person started it: work out where it belongs."""
-    run.slot_key = value_of(expression, event_view(run.event)) if expression else ""  # type: ignore[arg-type]
-    Run.objects.filter(pk=run.pk).update(slot_key=run.slot_key)
+    value = value_of(expression, event_view(run.event)) if expression else ""  # type: ignore[arg-type]
+    setattr(run, field, value)
+    Run.objects.filter(pk=run.pk).update(**{field: value})

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from project.lib.text import is_storable
-from triggers.envelope import INNER, LONGEST_NAME, Arrival, key_of
+from triggers.envelope import INNER, LONGEST_NAME, LONGEST_TYPE, Arrival, is_type, key_of
 from triggers.errors import BadDelivery
 from triggers.reading import clean, media_type, read_body, read_exactly
 
@@ -18,7 +18,7 @@ STRUCTURED, BATCH = "application/cloudevents+json", "application/cloudevents-bat
 LONGEST = {
     "id": LONGEST_NAME,
     "source": LONGEST_NAME,
-    "type": 255,
+    "type": LONGEST_TYPE,
     "subject": LONGEST_NAME,
     "datacontenttype": 200,
     "dataschema": 512,
@@ -120,6 +120,8 @@ def envelope(given: Mapping[str, Any]) -> Arrival:
     for name in ("id", "source", "type"):
         if not values[name]:
             raise BadDelivery(f"`{name}` must not be empty.", code="not_valid", http=422, field=name)
+    if not is_type(values["type"]):
+        raise BadDelivery(f"`type` is at most {LONGEST_TYPE} bytes in UTF-8.", code="not_valid", http=422, field="type")
     if values["source"].startswith(INNER):
         raise BadDelivery("Only the desk itself speaks in this name.", code="reserved_source", http=422, field="source")
     severity = given.get("severity") or "info"

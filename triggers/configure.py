@@ -20,11 +20,12 @@ from triggers.models import Audit, ConfigVersion, Source, Trigger
 from triggers.silence import switched
 from triggers.sources.custom import parse_custom
 from triggers.sources.database import checked_table
-from triggers.sources.details import check_secret, checked_details, refuse_short_memory
+from triggers.sources.details import check_secret, checked_details, refuse_short_memory, refuse_unnamed, says_who
 from triggers.sources.file import checked_watch
 from triggers.sources.kafka import checked_topics
 from triggers.sources.mail import checked_mailbox
 from triggers.sources.schedule import checked_schedule, parse_schedule, same_schedule
+from triggers.sources.scheme import Scheme
 from triggers.sources.stream import checked_stream
 from triggers.sources.verify import catalogue
 
@@ -68,6 +69,7 @@ def unsaved_source(slug: str, **fields: Any) -> Source:
     if slug in OF_THE_API:
         raise NotValid(f"`{slug}` is an address of the API; choose another.", field="slug")
     fields = checked_source(fields, slug=slug)
+    refuse_nameless(fields)
     if fields["kind"] == "schedule":
         refuse_past(fields["config"])
     secrets = fields.pop("secrets", None)
@@ -84,16 +86,26 @@ def save_source(source: Source, *, by: "User | None") -> None:
 
 def insert_named(row: models.Model) -> None:
     """Insert a row that is known by its slug; of two at once the second is told. Raises SlugTaken, NotValid."""
-    if getattr(row, "slug", "") in OWN_ADDRESSES:
-        raise NotValid(f"`{getattr(row, 'slug', '')}` is taken by the desk itself; choose another.", field="slug")
+    slug = str(getattr(row, "slug", ""))
+    refuse_own(slug)
     try:
         with transaction.atomic():
             row.save(force_insert=True)
     except IntegrityError:
-        slug = getattr(row, "slug", "")
-        if not type(row)._default_manager.filter(slug=slug).exists():
-            raise
-        raise SlugTaken(slug=slug) from None
+        refuse_taken(type(row), slug)
+        raise
+
+
+def refuse_taken(model: type[models.Model], slug: str) -> None:
+    """Raises SlugTaken for the slug of a row, also of an archived one, NotValid for an address of the desk itself."""
+    refuse_own(slug)
+    if model._default_manager.filter(slug=slug).exists():
+        raise SlugTaken(slug=slug)
+
+
+def refuse_own(slug: str) -> None:
+    if slug in OWN_ADDRESSES:
+        raise NotValid(f"`{slug}` is taken by the desk itself; choose another.", field="slug")
 
 
 def change_source(source: Source, *, by: "User | None", version: int, **fields: Any) -> Source:
@@ -105,6 +117,9 @@ def change_source(source: Source, *, by: "User | None", version: int, **fields: 
     if fields.get("provider", source.provider) != source.provider:
         given |= {"dedupe_window": source.dedupe_window, "secrets": source.secrets}  # they must suit the new one, too
     complete = checked_source(given | fields, slug=source.slug)
+    told = {"actor": source.actor, **complete}
+    if told["actor"] != source.actor or says_who(source.kind, source.provider, source.config):
+        refuse_nameless(told)  # else it is as it was: nobody reads it, and it is in nobody's way
     written = {name: complete[name] for name in fields if not is_as_before(source, name, complete[name])}
     if source.kind == "schedule" and "config" in written:
         refuse_past(written["config"])
@@ -112,7 +127,7 @@ def change_source(source: Source, *, by: "User | None", version: int, **fields: 
         held = Source.objects.select_for_update(no_key=True).get(pk=source.pk)
         refuse_stale(held.version, version)
         was_on = held.enabled
-        held.change(by=by, **written, **fire.settled(held, written))
+        held.change(by=by, **written, **fire.replan(held, written))
         if held.enabled != was_on:
             switched(held, by=by)
         changed("sources", id=held.slug)
@@ -154,6 +169,11 @@ def checked_source(fields: dict[str, Any], *, slug: str) -> dict[str, Any]:
             check_secret(provider, secret["value"], field="secrets")
     if fields.get("dedupe_window") is None:
         fields["dedupe_window"] = WEEK
+    if fields.get("on_overload") is None:
+        fields["on_overload"] = catalogue().get(provider, Scheme()).get("on_overload", "refuse")
+    if fields["on_overload"] == "accept" and kind not in Source.DOORS:
+        words = "on_overload: only of a source that is rung; where the desk itself reads or fires, it waits by itself."
+        raise NotValid(words, field="on_overload")
     fields.setdefault("name", slug)
     fields["types"] = [
         named("types", compile_pattern, text) for text in fields.get("types") or default_types(fields, slug)
@@ -171,6 +191,12 @@ def checked_scheme(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
         known = sorted([*catalogue(), "custom"])
         raise NotValid(f"Nightdesk knows no provider `{provider}`.", field="provider", known=known)
     return checked_details(provider, config)
+
+
+def refuse_nameless(fields: Mapping[str, Any]) -> None:
+    """Raises NotValid for a name of the desk that no delivery would ever tell."""
+    if fields.get("actor"):
+        refuse_unnamed(fields["kind"], fields.get("provider") or "", fields.get("config") or {})
 
 
 def refuse_past(config: Mapping[str, Any]) -> None:
@@ -230,9 +256,10 @@ def change_trigger(
         held = Trigger.objects.select_for_update(of=("self",), no_key=True).get(pk=trigger.pk)
         refuse_stale(held.version, version)
         save_made(made, by=by)
+        rate = held.flow.rate_limit
         held.change(by=by, **{name: complete[name] for name in written})
         if "limits" in written:
-            rates.plan_anew(held)
+            rates.plan_anew(held, before=rate)
         changed("triggers", id=held.slug)
     return held
 

@@ -131,15 +131,16 @@ class Dialect:
         holders = self.holders([(claim[0], claim[1]) for claim in claims])
         return {(source_id, key) for source_id, key, event, _ in claims if holders[source_id, key][0] == event}
 
-    def holders(self, keys: Sequence[Key]) -> dict[Key, tuple[int, str | None]]:
-        """Who holds each key: the number of its event, and that event's id while it is kept."""
+    def holders(self, keys: Sequence[Key], now: datetime | None = None) -> dict[Key, tuple[int, str | None]]:
+        """Who holds each key, or held it until `now`: the number of its event, and that event's id while it is kept."""
         found: dict[Key, tuple[int, str | None]] = {}
+        still = " AND s.until > %s" if now else ""
         for some in parts(keys, MOST_PARAMETERS // 2):
-            values = ", ".join(["(%s, %s)"] * len(some))
+            named = f'(s.source_id, s."key") IN (VALUES {", ".join(["(%s, %s)"] * len(some))})'
             rows = self.rows(
                 'SELECT s.source_id, s."key", s.event, e.ce_id FROM triggers_seen s '
-                f'LEFT JOIN triggers_event e ON e.id = s.event WHERE (s.source_id, s."key") IN (VALUES {values})',
-                [part for key in some for part in key],
+                f"LEFT JOIN triggers_event e ON e.id = s.event WHERE {named}{still}",
+                [*(part for key in some for part in key), *([self.when(now)] if now else [])],
             )
             found |= {(row[0], row[1]): (row[2], row[3]) for row in rows}
         return found

@@ -10,7 +10,6 @@ from django.db.models import Q
 from project.lib import clock
 from project.lib.apart import Round, each
 from triggers import bells, breakers, endings, fire, moving, overflow, turns, waking
-from triggers.errors import BuriedAlready
 from triggers.execute import reclaim
 from triggers.ingest import match_stored
 from triggers.models import DeadLetter, Pulse, Run, Slot, Wait
@@ -87,16 +86,14 @@ def repair_waits() -> int:
 def bury_dead() -> int:
     """A run that died has a letter; one of the last day that has none (a database that was mended) gets it now.
 
-    A walk over the dead, a piece a round. Those that share their action's letter have none of their own."""
+    A walk over the dead, a piece a round. Where the letter of an action names the run, that is its letter."""
     dead = Run.objects.filter(status="dead", pk__gt=Place.dead, reruns=None).order_by("pk")
-    page = list(dead.values_list("pk", "finished_at", "reason")[:DEAD])
+    page = list(dead.values_list("pk", "finished_at")[:DEAD])
     Place.dead = page[-1][0] if len(page) == DEAD else 0
     young = clock.now() - MOURNED_FOR
-    wanting = {pk for pk, end, reason in page if end and end > young and reason != BuriedAlready.reason}
-    return each(
-        endings.open_forgotten,
-        sorted(wanting.difference(DeadLetter.objects.filter(run__in=wanting).values_list("run_id", flat=True))),
-    )
+    wanting = {pk for pk, end in page if end and end > young}
+    spoken_of = DeadLetter.objects.speaking().filter(run__in=wanting).values_list("run_id", flat=True)
+    return each(endings.open_forgotten, sorted(wanting.difference(spoken_of)))
 
 
 def free_slots() -> int:
@@ -137,9 +134,9 @@ def note_rung(ids: list[int], now: datetime) -> list[int]:
     return [run_id for run_id in ids if run_id in free]
 
 
-def next_due() -> int | None:
-    """The run whose turn it is for a worker that has nothing to do."""
-    turn = turns.next_turn(clock.now())
+def next_due(now: datetime | None = None) -> int | None:
+    """The run whose turn it is for a worker that has nothing to do; `now` may be a moment old, the claim asks again."""
+    turn = turns.next_turn(now or clock.now())
     if turn is None:
         return None
     trigger, run = turn

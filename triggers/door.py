@@ -4,6 +4,7 @@ It stands before Django's own request stack: nothing a sender sends is parsed be
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
@@ -12,15 +13,28 @@ from typing import Any
 import orjson
 from django.db import DatabaseError, connection
 
-from project.lib.crypto import Unreadable
+from project.lib.crypto import Unreadable, mark_of
 from triggers import ingest, refusals, routing, tallies, uses
+from triggers.answers import (
+    NOT_FOUND,
+    NOTHING,
+    PROBLEM_401,
+    PROBLEM_405,
+    TOO_SLOW,
+    Answer,
+    Send,
+    allowed,
+    problem,
+    replied,
+    reply,
+    too_large,
+    too_many,
+)
 from triggers.bucket import BUCKETS
-from triggers.errors import BadDelivery, QueueFull, TriggerFull, TriggerProblem
+from triggers.errors import BadDelivery, QueueFull, TriggerFull
 from triggers.group_commit import GroupCommit
 from triggers.ingest import Outcome
 from triggers.models import Source
-from triggers.models.source import hint_of
-from triggers.patience import Patience
 from triggers.routing import Table
 from triggers.sources import webhook
 from triggers.sources.details import scheme_of
@@ -33,17 +47,18 @@ from triggers.sources.webhook import Proven
 from triggers.store import ConfigChanged, Member
 from triggers.telling import Repeat, Teller
 from triggers.threads import beside
+from triggers.timeouts import SharedTimeout
 from triggers.writers import writer_for
 
 logger = logging.getLogger("nightdesk.door")
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 IN_FLIGHT = 64 * 1024 * 1024  # bytes of bodies one process holds; above it 503
 TRIES = 5  # times a delivery is judged again because the configuration changed
 RETRY_AFTER = 5  # seconds
 PATIENCE = 30.0  # seconds for a body to arrive
+HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}")  # of a sender that asks whether it may ring
 LARGE = 64 * 1024  # bytes; a larger or a packed body is read beside the loop, so that nobody waits for it
 
 
@@ -57,21 +72,9 @@ class Delivery:
     body: bytes = b""
     held: int = 0  # bytes of it in this process's memory
     reply: Reply | None = None  # what its provider wants to hear instead of our own words
+    taken: int = 0  # tokens of its source's rate
+    overload: str = ""  # `rate` or `room`: why it is kept and matched later, where its source is refused nothing
     stored: list[Member] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Answer:
-    """Status, body and what is to be kept of a refusal."""
-
-    status: int
-    body: bytes
-    reason: str = ""
-    detail: str = ""
-    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
-    greets: int = 0  # the source whose handshake this is
-    visit: str = ""  # the address by which that handshake is confirmed
-    kind: str = ""  # the body's media type, where it is not our own JSON
 
 
 class Gone(Exception):
@@ -89,7 +92,7 @@ class Door:
         self.looking: asyncio.Task[None] | None = None
         self.after: set[asyncio.Task[None]] = set()
         self.unpacking = asyncio.Lock()
-        self.patience = Patience(PATIENCE)
+        self.body_timeout = SharedTimeout(PATIENCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_in(scope["headers"], scope.get("query_string", b""))
@@ -129,7 +132,7 @@ class Door:
             logger.warning("The door cannot ask its database: %s", error)
             return problem(503, QueueFull(), retry=RETRY_AFTER)
         except Unreadable as error:
-            logger.error("The secrets of source %s cannot be read: %s", delivery.slug, error)
+            logger.error("Source %s cannot be read: %s", delivery.slug, error)
             return problem(503, QueueFull(), retry=RETRY_AFTER)
 
     async def read(self, scope: Scope, receive: Receive, delivery: Delivery) -> Answer | None:
@@ -137,13 +140,16 @@ class Door:
         source = await self.source(delivery.slug)
         if source is None:
             return NOT_FOUND
+        origin = delivery.headers.get("webhook-request-origin", "")
+        if scope["method"] == "OPTIONS" and source.kind == "cloudevents" and HOST.fullmatch(origin):
+            return allowed(origin, source.rate_limit)
         if scope["method"] != "POST" and not (scope["method"] == "GET" and greets_by_get(source)):
             return Answer(405, PROBLEM_405, headers=[(b"allow", b"POST")])
         most = most_of(source)
         declared = delivery.headers.get("content-length", "0")
         if declared.isascii() and declared.isdigit() and int(declared) > most:
             return too_large(most)
-        return await self.patience.wait(self.gather(receive, delivery, most))
+        return await self.body_timeout.wait(self.gather(receive, delivery, most))
 
     async def gather(self, receive: Receive, delivery: Delivery, most: int) -> Answer | None:
         parts: list[bytes] = []
@@ -214,15 +220,21 @@ class Door:
                 continue
             try:
                 await self.group.write(verdict, known)
-            except TriggerFull:
-                give_back(known.sources[delivery.slug])
-                raise
+            except TriggerFull as full:
+                self.give_back(known, delivery)
+                if delivery.overload or known.sources[delivery.slug].on_overload == "refuse":
+                    raise
+                delivery.overload = "room"
+                self.later(beside(ingest.note_full, full))
+                continue
             except ConfigChanged:
-                give_back(known.sources[delivery.slug])
+                self.give_back(known, delivery)
                 await self.current()
                 continue
             delivery.stored = verdict
-            told = self.accepted(known.sources[delivery.slug], verdict)
+            told = accepted(verdict)
+            if told.status == 200:
+                self.give_back(known, delivery)
             return replied(delivery.reply) if delivery.reply else told
         raise QueueFull("The configuration changes too fast to take events.")
 
@@ -244,8 +256,11 @@ class Door:
             return NOT_FOUND
         try:
             proven = note_proof(source, delivery)
-            if wait := take_token(source):
-                return too_many(wait)
+            if delivery.overload != "room":
+                wait = BUCKETS.take(source.pk, source.rate_limit, time.monotonic())
+                if wait and source.on_overload == "refuse":
+                    return too_many(wait)
+                delivery.overload, delivery.taken = ("rate", 0) if wait else ("", 1)
             arrivals = webhook.arrivals_of(source, proven.raw, delivery.headers, remote=delivery.remote, proven=proven)
             delivery.reply = proven.reply
         except Handshake as hello:
@@ -256,19 +271,16 @@ class Door:
             return problem(bad.http, bad)
         if not arrivals:
             return NOTHING
-        return [Member(arrival, routing.route(arrival, known, at_door=True)) for arrival in arrivals]
+        if delivery.overload == "rate":
+            delivery.taken = len(arrivals)
+            BUCKETS.owe(source.pk, source.rate_limit, delivery.taken)
+        return ingest.prepared(arrivals, known, delivery.overload)
 
-    def accepted(self, source: Source, members: list[Member]) -> Answer:
-        """202 when anything is new, else 200 with the first one's numbers."""
-        fresh = [member for member in members if member.status != "duplicate"]
-        if not fresh:
-            give_back(source)
-        told = [
-            {"status": member.told_status, "id": member.ce_id, "seq": member.seq, "event": f"/events/{member.seq}"}
-            for member in members
-        ]
-        body = told[0] if len(told) == 1 else {"status": "accepted" if fresh else "duplicate", "events": told}
-        return Answer(202 if fresh else 200, orjson.dumps(body))
+    def give_back(self, known: Table, delivery: Delivery) -> None:
+        """What was not stored, or is a repeat, is free."""
+        source = known.sources[delivery.slug]
+        taken, delivery.taken = delivery.taken, 0
+        BUCKETS.give_back(source.pk, source.rate_limit, taken)
 
     async def refuse(self, delivery: Delivery, answer: Answer) -> Answer:
         """Keep what was refused, with the reason, before the sender hears it."""
@@ -277,7 +289,7 @@ class Door:
         if answer.reason:
             try:
                 await beside(keep, delivery, answer)
-            except DatabaseError as error:
+            except (DatabaseError, Unreadable) as error:
                 logger.warning("A refused delivery (%s) could not be listed: %s", answer.reason, error)
         return answer
 
@@ -287,7 +299,7 @@ class Door:
             await asyncio.gather(*self.after, return_exceptions=True)
         await self.teller.finish()
         if self.group is not None:
-            await self.group.writer.close()
+            await self.group.close()
             self.group = None
 
     def later(self, work: Awaitable[None]) -> None:
@@ -296,16 +308,15 @@ class Door:
         task.add_done_callback(self.after.discard)
 
 
-def take_token(source: Source) -> float:
-    """0, or the seconds until this source may send again."""
-    if not source.rate_limit:
-        return 0.0
-    return BUCKETS.of(source.pk, source.rate_limit).take(time.monotonic())
-
-
-def give_back(source: Source) -> None:
-    if source.rate_limit:
-        BUCKETS.of(source.pk, source.rate_limit).give_back()
+def accepted(members: list[Member]) -> Answer:
+    """202 when anything is new, else 200 with the first one's numbers."""
+    is_new = any(member.status != "duplicate" for member in members)
+    told = [
+        {"status": member.told_status, "id": member.ce_id, "seq": member.seq, "event": f"/events/{member.seq}"}
+        for member in members
+    ]
+    body = told[0] if len(told) == 1 else {"status": "accepted" if is_new else "duplicate", "events": told}
+    return Answer(202 if is_new else 200, orjson.dumps(body))
 
 
 def note_proof(source: Source, delivery: Delivery) -> Proven:
@@ -313,7 +324,7 @@ def note_proof(source: Source, delivery: Delivery) -> Proven:
     now = time.time()
     proven = prove(source, delivery.body, delivery.headers, now=now, came=now)
     if proven.secret:
-        uses.note(source.id, hint_of(proven.secret), now)
+        uses.note(source.id, mark_of(proven.secret), now)
     return proven
 
 
@@ -346,47 +357,7 @@ def greets_by_get(source: Source) -> bool:
     return "greets_by_get" in scheme_of(source)
 
 
-def replied(reply: Reply, *, greets: int = 0) -> Answer:
-    """The provider's words as an answer."""
-    return Answer(reply.status, reply.body, greets=greets, visit=reply.visit, kind=reply.kind)
-
-
 def remote_of(scope: Scope) -> str:
     """The sender's address; the server has put it there, believing the proxies of TRUSTED_PROXIES only."""
     client = scope.get("client")
     return str(client[0])[:64] if client else ""
-
-
-def body_of(status: int, code: str, title: str, **facts: Any) -> bytes:
-    return orjson.dumps({"type": f"/problems/{code}", "title": title, "status": status, "code": code, **facts})
-
-
-PROBLEM_401 = body_of(401, "not_authentic", "This delivery does not prove who sent it.")
-PROBLEM_405 = body_of(405, "method_not_allowed", "Deliveries are sent by POST.")
-NOTHING = Answer(200, b'{"status":"accepted","events":[]}')
-TOO_SLOW = Answer(408, body_of(408, "too_slow", "The body did not arrive in time."), reason="too_slow")
-NOT_FOUND = Answer(404, body_of(404, "not_found", "There is no source here."), reason="not_found")
-
-
-def problem(status: int, error: TriggerProblem, *, retry: int = 0) -> Answer:
-    body = orjson.dumps({**error.body(), "status": status, "code": error.code, "type": f"/problems/{error.code}"})
-    headers = [(b"retry-after", str(retry).encode())] if retry else []
-    return Answer(status, body, "" if retry else error.code, error.detail, headers)
-
-
-def too_large(most: int) -> Answer:
-    title = f"The body is over {most} bytes."
-    return Answer(413, body_of(413, "too_large", title, limit=most), "too_large", title)
-
-
-def too_many(wait: float) -> Answer:
-    seconds = max(1, round(wait))
-    body = body_of(429, "too_many", "This source sends faster than its limit.", retry_after=seconds)
-    return Answer(429, body, "rate_limited", headers=[(b"retry-after", str(seconds).encode())])
-
-
-async def reply(send: Send, answer: Answer, *, head: bool) -> None:
-    kind = answer.kind.encode() or (b"application/json" if answer.status < 300 else b"application/problem+json")
-    headers = [(b"content-type", kind), (b"content-length", str(len(answer.body)).encode()), *answer.headers]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if head else answer.body})

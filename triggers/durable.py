@@ -14,10 +14,11 @@ import tenacity
 
 from project.lib import spans
 from project.lib.failpoints import failpoint
+from project.lib.text import is_storable
 from triggers import registry, waking
 from triggers.calls import call, outcome_of
 from triggers.drift import Input
-from triggers.envelope import RESERVED
+from triggers.envelope import LONGEST_NAME, LONGEST_TYPE, RESERVED, is_subject, is_type
 from triggers.errors import NotJson, NotValid, Permanent, ResultTooLarge, Retry, RunTooLarge, Suspended, TimedOut
 from triggers.failures import raised_again, whole
 from triggers.history import branch, inside
@@ -25,9 +26,11 @@ from triggers.ingest import store_internal
 from triggers.journal import FRESH, Journal
 from triggers.models import Event, Run, Step, Wait
 from triggers.results import readable, shown, to_json
+from triggers.tries import Tries
 
 LOOK_BACK = timedelta(seconds=60)  # an event committed late may carry an earlier number than the run's own
 LONGEST_PAUSE = 10  # seconds between two tries of one step
+LONGEST_SOURCE = 64  # characters of a slug
 LONGEST_WAITING = 255  # characters that say what a run waits for
 T = TypeVar("T")
 
@@ -98,26 +101,25 @@ class Durable:
         before = self.journal.steps.get(name)
         if step := self.journal.recall(name, "call", given):
             return told(step)
-        tried = earlier = before.attempt if before and before.error else 0
+        tries = Tries(before)
         began = time.monotonic()
 
         def one_try() -> Any:
-            nonlocal tried
-            self.journal.look(trust=FRESH if tried == earlier else 0.0)  # between two tries much may have happened
-            tried += 1
-            return self.one_try(name, function, arguments, named, timeout)
+            self.journal.look(trust=0.0 if tries.made else FRESH)  # between two tries much may have happened
+            with tries.one():
+                return self.one_try(name, function, arguments, named, timeout)
 
         try:
-            with self.journal.working(name, given), spans.span(f"step {name}"):
+            with self.journal.working(name, given, tries), spans.span(f"step {name}"):
                 result = several(retries)(one_try) if retries else one_try()
         except Exception as error:
-            self.keep(name, given, began, tried, error=whole(error))
+            self.keep(name, given, began, tries, error=whole(error))
             raise
         failpoint("after_step_call")
         try:
-            step = self.keep(name, given, began, tried, text=to_json(result, f"step “{name}”"))
+            step = self.keep(name, given, began, tries, text=to_json(result, f"step “{name}”"))
         except (NotJson, ResultTooLarge, RunTooLarge) as error:
-            self.keep(name, given, began, tried, error=whole(error) | {"returned": shown(result)})
+            self.keep(name, given, began, tries, error=whole(error) | {"returned": shown(result)})
             raise
         self.current_step = inside.get()
         return step.result
@@ -138,7 +140,7 @@ class Durable:
         name: str,
         given: Input,
         began: float,
-        attempt: int,
+        tries: Tries,
         *,
         text: str = "",
         error: dict[str, Any] | None = None,
@@ -147,17 +149,17 @@ class Durable:
         took = timedelta(seconds=time.monotonic() - began)
         told = error and {**error, "attempt": self.row.attempt}
 
-        def record(now: datetime) -> Step:
-            facts: dict[str, Any] = {
+        def facts(now: datetime) -> dict[str, Any]:
+            return {
                 "given": given,
                 "error": told,
-                "attempt": attempt,
+                "attempt": tries.count,
+                "tries": tries.told(now),
                 "started_at": now - took,
                 "finished_at": now,
             }
-            return self.journal.record(name, "call", text, now=now, **facts)
 
-        return self.journal.write(record, ending=True, stopping=True)
+        return self.journal.finish(name, text, facts)
 
     def patched(self, id: str) -> bool:
         """Whether the code after this place may be the new one: False for a run that went past it with the old one.
@@ -191,6 +193,7 @@ class Durable:
         """Store an event other triggers may listen to, once; returns its number. The desk's own types are refused."""
         if type.startswith(RESERVED):
             raise NotValid(f"{type!r} is a type only the desk itself may emit")
+        refuse_unfit(type, subject)
         own = self.event
         return int(
             self.once(
@@ -238,6 +241,7 @@ class Durable:
 
         The first event after the run's own counts, also one that came before this call. Raises TimedOut when
         `timeout` passed without one; that outcome is remembered too."""
+        refuse_unfit(type, subject or "", source)
         name = self.take_name(name)
         step = self.journal.recall(name, "wait") or self.finished_wait(name, type, source, subject, timeout)
         if step.error:
@@ -330,12 +334,13 @@ class Durable:
             raise Suspended
         return {name: ended[name].result() for name in branches}
 
-    def graph(self, graph: Any, given: Any, *, name: str = "graph") -> Any:
+    def graph(self, graph: Any, given: Any, *, name: str = "graph", limits: Mapping[str, Any] | None = None) -> Any:
         """Run a compiled LangGraph to its end, and return the values of its state; needs the package `langgraph`.
 
         Each superstep is a step of this run. What a node asks for by `interrupt()` is an action or a question, and
-        what became of it the value that the node gets; see docs/handlers.md."""
-        return registry.graphs[0](self, graph, given, name)
+        what became of it the value that the node gets. `limits` bound what its chat models take, by the names and with
+        the usual values of an agent's config; see docs/handlers.md."""
+        return registry.graphs[0](self, graph, given, name, limits or {})
 
     def beneath_branch(self, name: str) -> str:
         """The name of what must be unique in the run, as an act: beneath the branch that asks, if one does. Of no name
@@ -380,3 +385,13 @@ def checked(name: str) -> str:
     if not name or "/" in name or "#" in name:
         raise Permanent(f"a branch is called by a word without / and #, not {name[:50]!r}")
     return name
+
+
+def refuse_unfit(type: str, subject: str, source: str = "") -> None:
+    """Raises NotValid for what no event can be."""
+    if not is_type(type):
+        raise NotValid(f"{shown(type)} is no type of an event: 1 to {LONGEST_TYPE} bytes in UTF-8, no NUL")
+    if not is_subject(subject):
+        raise NotValid(f"{shown(subject)} is no subject: at most {LONGEST_NAME} characters, no NUL")
+    if len(source) > LONGEST_SOURCE or not is_storable(source):
+        raise NotValid(f"{shown(source)} is no source: a slug of at most {LONGEST_SOURCE} characters")

@@ -10,6 +10,7 @@ from project.lib import clock
 from project.lib.live import changed
 from project.lib.prepared import Select, Update
 from triggers import breakers, moving, registry
+from triggers.errors import BuriedAlready, EndsRun
 from triggers.ingest import store_internal
 from triggers.matching import type_matches
 from triggers.models import Audit, Counted, DeadLetter, Event, Run, Trigger, Wait
@@ -71,15 +72,27 @@ def bury(
     )
 
 
+def end_with(run: Run, error: EndsRun | BuriedAlready, now: datetime, story: dict[str, Any]) -> None:
+    """End `run` with its action. The letter of an action names one run: another that joined it gets one of its own."""
+    end(run, "die" if isinstance(error, BuriedAlready) else "cancel", now, reason=error.reason, error=story)
+    if error.is_buried and not DeadLetter.objects.speaking().filter(run=run).exists():
+        open_own(run, now)
+
+
+def open_own(run: Run, now: datetime) -> None:
+    """The letter of a run that ended and is spoken of by none."""
+    error = run.error or {"type": "Lost", "message": "it died, and nobody wrote down of what"}
+    facts = {"error_type": error["type"], "message": error["message"], "attempts": run.attempt}
+    open_letter(now, kind="run", run=run, event=run.event, handler=run.handler, **facts)
+
+
 def open_forgotten(run_id: int) -> bool:
     """Give a dead run the letter that it lacks; False when it has one, or was run again: that took it along."""
     with transaction.atomic():
         run = Run.objects.select_for_update(of=("self",), no_key=True).select_related("event").get(pk=run_id)
-        if run.status != "dead" or DeadLetter.objects.filter(run=run).exists() or run.reruns.exists():
+        if run.status != "dead" or DeadLetter.objects.speaking().filter(run=run).exists() or run.reruns.exists():
             return False
-        error = run.error or {"type": "Lost", "message": "it died, and nobody wrote down of what"}
-        facts = {"error_type": error["type"], "message": error["message"], "attempts": run.attempt}
-        open_letter(clock.now(), kind="run", run=run, event=run.event, handler=run.handler, **facts)
+        open_own(run, clock.now())
     return True
 
 
@@ -102,6 +115,8 @@ def open_letter(now: datetime, *, kind: str, **facts: Any) -> DeadLetter:
         letter.fail_again(**{**told, "attempts": F("attempts") + tries})
     alarm(letter, now)
     changed("dead_letters", id=letter.pk)
+    if letter.event_id:
+        changed("events", id=letter.event_id)
     return letter
 
 

@@ -55,9 +55,16 @@ class NameTaken(Permanent):
     """Two acts of one run have the same name."""
 
 
-class EndsRun(Exception):
-    """Not a failure: uncaught, it ends the run `cancelled` with this reason, without retry or dead letter."""
+class AskedInTransaction(Permanent):
+    """A rollback of the handler's own transaction would take back what is remembered: ask before or after it."""
 
+
+class EndsRun(Exception):
+    """Not a failure: uncaught, it ends the run `cancelled` with this reason, without retry or dead letter.
+
+    `is_buried`: a dead letter stands all the same, of what it rests on."""
+
+    is_buried = False
     reason = "cancelled"
 
 
@@ -65,6 +72,7 @@ class BuriedAlready(Exception):
     """Uncaught, it ends the run `dead`; the dead letter stands under the action already."""
 
     reason = "undeliverable"
+    is_buried = True
 
 
 class CrashLoop(Exception):
@@ -171,7 +179,7 @@ class AlreadyAtWork(TriggerProblem):
     http = 409
 
 
-class PayloadGone(TriggerProblem):
+class PayloadGone(TriggerProblem, Permanent):
     """The payload was removed by the rule of retention, so there is nothing to run with."""
 
     code = "payload_gone"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from billiard.common import terminate_handler_fired
-from django.db import transaction
+from django.db import DatabaseError, InterfaceError, transaction
 
 from project.lib import backoff, clock, logs, spans
 from project.lib.failpoints import failpoint
@@ -42,8 +42,10 @@ logger = logging.getLogger("nightdesk.run")
 OWNER = f"{socket.gethostname()}:{os.getpid()}"[:100]
 
 
-def execute(run_id: int) -> bool:
-    """Claim the run and work on it; False when there is nothing to claim, no code for it or this worker stops."""
+def execute(run_id: int, *, on_claim: Callable[[], None] = lambda: None) -> bool:
+    """Claim the run and work on it; False when there is nothing to claim, no code for it or this worker stops.
+
+    `on_claim` is called between the two."""
     if is_told_to_stop():
         return False
     [run] = LOADED(pk=run_id)
@@ -55,8 +57,7 @@ def execute(run_id: int) -> bool:
     if not claims.claim(run, owner=OWNER):
         return False
     failpoint("after_claim")
-    changed("runs", id=run.pk)
-    journal = Journal(run, is_new=run.fence == 1 and run.rerun_of_id is None)
+    journal = prepare(run, on_claim)
     with (
         logs.about(run=run.pk, event_id=run.event_id),
         spans.span(f"run {run.handler}", of=run.event, run=run.pk, attempt=run.attempt, fence=run.fence) as span,
@@ -67,6 +68,17 @@ def execute(run_id: int) -> bool:
         if run.status in ("retrying", "dead") and run.error:
             spans.failed(span, run.error["type"])
     return True
+
+
+def prepare(run: Run, on_claim: Callable[[], None]) -> Journal:
+    """What the run has done so far. Nothing of it has begun: whatever ends this worker's part here gives it back."""
+    try:
+        changed("runs", id=run.pk)
+        on_claim()
+        return Journal(run, is_new=run.fence == 1 and run.rerun_of_id is None)
+    except (DatabaseError, InterfaceError, SystemExit, KeyboardInterrupt):
+        give_back(run)
+        raise
 
 
 def work(durable: Durable) -> None:
@@ -94,12 +106,9 @@ def work(durable: Durable) -> None:
     except Blocked as signal:
         difference = signal
         record(durable, lambda now: block(run, difference))
-    except EndsRun as error:
-        reason, story = error.reason, describe(error)
-        record(durable, lambda now: endings.end(run, "cancel", now, reason=reason, error=story))
-    except BuriedAlready as error:
-        reason, story = error.reason, describe(error)
-        record(durable, lambda now: endings.end(run, "die", now, reason=reason, error=story))
+    except (EndsRun, BuriedAlready) as error:
+        told, story = error, describe(error)
+        record(durable, lambda now: endings.end_with(run, told, now, story))
     except Exception as error:
         fail(durable, error)
 

@@ -130,8 +130,8 @@ def take(source: Source, due: Due, offset: timedelta, now: datetime, *, spread: 
     return True
 
 
-def settled(source: Source, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What a change of a schedule, whose row the caller holds, makes of its plan: more fields for its row.
+def replan(source: Source, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the slots that a change of a schedule leaves behind; returns more fields for its row (the caller holds it).
 
     Where its times stay, its next slot stays. Else what is due by the old ones is taken first, to ring when it would
     have; of one that is turned off it is missed."""
@@ -225,8 +225,11 @@ def is_near(slot: datetime, rung: Sequence[datetime], step: timedelta) -> bool:
 
 
 def fill(source: Source, slots: Sequence[datetime], now: datetime, spread: timedelta) -> None:
-    """Take these slots as tick finds slots that were cut short; one that had been given up is taken anew."""
-    source.slots.filter(fire_at__in=slots).delete()
+    """Take these slots as tick finds slots that were cut short; one that had been given up is taken anew, and counts as
+    missed no more. The caller holds the source."""
+    given_up, _ = source.slots.filter(fire_at__in=slots).delete()
+    kept = max(0, source.misses - given_up)
+    Source.objects.filter(pk=source.pk).update(fires=F("fires") + len(slots), misses=kept)
     ScheduleFire.objects.bulk_create(
         [
             ScheduleFire(source=source, fire_at=slot, fired_at=now + spread * place - CUT_SHORT)
@@ -288,9 +291,8 @@ def ring_again(slot: ScheduleFire, full: set[int]) -> int:
     source = slot.source
     if source.pk in full:
         return 0
-    this = ScheduleFire.objects.filter(pk=slot.pk)
     if not source.enabled or source.archived_at:
-        this.update(outcome="cancelled")
+        give_up(slot)
         return 0
     try:
         event = ring_open(source, slot.fire_at, late=True, missed=0)
@@ -298,10 +300,19 @@ def ring_again(slot: ScheduleFire, full: set[int]) -> int:
         full.add(source.pk)
         return 0
     except TurnedOff:
-        this.update(outcome="cancelled")
+        give_up(slot)
         return 0
-    this.update(event=event)
+    ScheduleFire.objects.filter(pk=slot.pk).update(event=event)
     return 1
+
+
+def give_up(slot: ScheduleFire) -> None:
+    """It was counted as one that rings when it was taken; turned off before that, its source has missed it."""
+    with transaction.atomic():
+        Source.objects.select_for_update(no_key=True).get(pk=slot.source_id)
+        if ScheduleFire.objects.filter(pk=slot.pk, outcome="fired", event=None).update(outcome="cancelled"):
+            counted = Source.objects.filter(pk=slot.source_id, fires__gt=0)
+            counted.update(fires=F("fires") - 1, misses=F("misses") + 1)
 
 
 def key_of(source: Source, slot: datetime) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from django.db import DatabaseError, OperationalError
+from django.db import DatabaseError, DataError, IntegrityError, OperationalError, ProgrammingError
 
 from project.lib import unwritten
 from project.lib.failpoints import failpoint
@@ -14,6 +14,8 @@ from triggers.store import ConfigChanged, Member
 from triggers.writers import Unconfirmed, Writer
 
 MOST = 64  # deliveries of one commit: while it waits for the disk, the loop judges as many others
+OF_ONE = (DataError, IntegrityError, ProgrammingError)  # what is wrong with one delivery
+PAST_A_LIMIT = "54"  # SQLSTATE class program_limit_exceeded: a row too large for an index
 MOST_EVENTS = 4000  # of one commit; a delivery may bring a thousand, and a statement takes only so many values
 
 
@@ -25,8 +27,14 @@ class Request:
     table: Table
     done: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
+    def start_afresh(self) -> None:
+        """Nothing of it was written; it is tried again."""
+        for member in self.members:
+            ingest.fresh_start(member)
+
 
 Outcome = tuple[Request, BaseException | None]
+STOPPING = "The desk is being stopped."
 
 
 class GroupCommit:
@@ -38,9 +46,12 @@ class GroupCommit:
         self.writer = writer
         self.waiting: list[Request] = []
         self.is_busy = False  # a batch is with the writer, or about to be
+        self.is_closed = False
 
     async def write(self, members: list[Member], table: Table) -> None:
         """Returns after the commit was read back. Raises ConfigChanged (match again) or QueueFull."""
+        if self.is_closed:
+            raise QueueFull(STOPPING)
         request = Request(members, table)
         self.waiting.append(request)
         if not self.is_busy:  # whoever is ready in this turn of the loop comes along
@@ -48,8 +59,20 @@ class GroupCommit:
             asyncio.get_running_loop().call_soon(self.hand_over)
         await request.done
 
+    async def close(self) -> None:
+        """Begin nothing more: who still waits is sent away, and what is with the writer comes to its end."""
+        self.is_closed = True
+        waiting, self.waiting = self.waiting, []
+        self.answer(alike(waiting, QueueFull(STOPPING)))
+        await self.writer.close()
+
     def hand_over(self) -> None:
-        self.writer.thread.submit(self.work, self.next_batch())
+        if not (batch := self.next_batch()):
+            return  # it was closed meanwhile
+        try:
+            self.writer.thread.submit(self.work, batch)
+        except RuntimeError as error:  # no thread can be started
+            asyncio.get_running_loop().call_soon(self.go_on, alike(batch, full(error)))
 
     def next_batch(self) -> list[Request]:
         """Those who came first, whole deliveries."""
@@ -62,20 +85,29 @@ class GroupCommit:
 
     def work(self, batch: list[Request]) -> None:
         """Commit one batch; in the writer's thread."""
-        try:
-            outcomes = self.commit(batch)
-        except BaseException as error:  # each delivery raises it on the loop: nobody would hear it here
-            outcomes = alike(batch, error)
-            raise
-        finally:
-            batch[0].done.get_loop().call_soon_threadsafe(self.settle, outcomes)
+        outcomes = self.outcomes_of(batch)
+        batch[0].done.get_loop().call_soon_threadsafe(self.go_on, outcomes)
         self.writer.tend()
 
-    def settle(self, outcomes: list[Outcome]) -> None:
+    def outcomes_of(self, batch: list[Request]) -> list[Outcome]:
+        """What neither the database nor a limit says is a fault of our own with one delivery: it alone raises that."""
+        try:
+            return self.commit(batch)
+        except BaseException as error:  # raised on the loop, where somebody hears it
+            if len(batch) == 1:
+                return alike(batch, error)
+        for request in batch:
+            request.start_afresh()
+        return [outcome for request in batch for outcome in self.outcomes_of([request])]
+
+    def go_on(self, outcomes: list[Outcome]) -> None:
         """The writer goes on with what was judged meanwhile, and each delivery hears how it ended; on the loop."""
         self.is_busy = bool(self.waiting)
         if self.is_busy:
             self.hand_over()
+        self.answer(outcomes)
+
+    def answer(self, outcomes: list[Outcome]) -> None:
         for request, error in outcomes:
             if request.done.done():
                 continue  # its client went away
@@ -99,7 +131,7 @@ class GroupCommit:
         except TriggerFull as error:
             return self.without_the_full(batch, version, error)
         except DatabaseError as error:
-            return self.alone(batch, version, error)
+            return self.alone(batch, error)
         failpoint("after_ingest_commit")
         return alike(batch, None)
 
@@ -108,30 +140,21 @@ class GroupCommit:
         waits = [request for request in batch if any(member.full for member in request.members)]
         others = [request for request in batch if request not in waits]
         for request in others:
-            for member in request.members:
-                ingest.fresh_start(member)
+            request.start_afresh()
         return alike(waits, error) + (self.written(others, version) if others else [])
 
-    def alone(self, batch: list[Request], version: int, error: DatabaseError) -> list[Outcome]:
+    def alone(self, batch: list[Request], error: DatabaseError) -> list[Outcome]:
         """One member broke the batch: each delivery tries once by itself. The database is away: nobody waits twice."""
+        if len(batch) == 1:
+            return alike(batch, full(error))
         outcomes: list[Outcome] = []
         for place, request in enumerate(batch):
-            for member in request.members:
-                ingest.fresh_start(member)
-            try:
-                if len(batch) == 1:
-                    raise error
-                self.writer.commit(request.members, version)
-            except ConfigChanged as changed:
-                outcomes.append((request, changed))
-            except OperationalError as again:
-                return outcomes + alike(batch[place:], full(again))
-            except (DatabaseError, Unconfirmed) as again:
-                outcomes.append((request, full(again)))
-            except TriggerFull as again:
-                outcomes.append((request, again))
-            else:
-                outcomes.append((request, None))
+            request.start_afresh()
+            outcomes += self.outcomes_of([request])
+            ended = outcomes[-1][1]
+            cause = ended.__cause__ if isinstance(ended, QueueFull) else None
+            if isinstance(cause, OperationalError) and is_away(cause):
+                return outcomes + alike(batch[place + 1 :], ended)
         return outcomes
 
 
@@ -139,8 +162,16 @@ def alike(batch: list[Request], error: BaseException | None) -> list[Outcome]:
     return [(request, error) for request in batch]
 
 
+def is_away(cause: Exception) -> bool:
+    """Does the database take nothing, whoever asks? One delivery that passes a limit of it is no sign of that."""
+    if not isinstance(cause, (DatabaseError, Unconfirmed)) or isinstance(cause, OF_ONE):
+        return False
+    return not (getattr(cause.__cause__, "sqlstate", None) or "").startswith(PAST_A_LIMIT)
+
+
 def full(cause: Exception) -> QueueFull:
-    unwritten.note(cause)
+    if is_away(cause):
+        unwritten.note(cause)
     answer = QueueFull("The database does not take events right now.")
     answer.__cause__ = cause
     return answer

@@ -22,7 +22,7 @@ LOST = LEASE.total_seconds() * 2 / 3  # seconds of failed renewals after which t
 LOOK = min(1.0, EVERY)  # seconds between two looks at what the run is at
 SOON = 3  # looks without a run after which the thread sleeps until there is one
 HARD = LEASE.total_seconds()  # seconds past the deadline after which a process that lets no thread run is ended, too
-LATER = 5.0  # seconds that this may come later: to set it for each run anew would take as long as a short run
+LATER = 5.0  # seconds the watchdog may end it late: arming it for each run anew would take as long as a short run
 EXIT = 70  # the exit code of a child that ended itself
 
 
@@ -43,7 +43,7 @@ class Heartbeat:
     """Renews the lease of `run` while the handler works; at the deadline it calls `overdue` and ends the process.
 
     `note(memory)` is called every second. C code that lets no thread run stops also this one: then the lease is
-    soon over, and past the deadline a clock below Python ends the process and prints where it was."""
+    soon over, and past the deadline a watchdog below Python ends the process and prints where it was."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Heart:
         self.beats = beats or {}
         self.changed = threading.Condition()
         self.wakes_at = math.inf
-        self.fuse_at = 0.0  # when the clock below Python ends the process; 0: it does not run
+        self.watchdog_at = 0.0  # when the watchdog below Python ends the process; 0: it is not armed
         self.thread = threading.Thread(target=self.live, name="heartbeat", daemon=True)
         self.thread.start()
 
@@ -151,19 +151,19 @@ class Heart:
     def add(self, beat: Heartbeat) -> None:
         with self.changed:
             self.beats[beat] = None
-            self.light()
+            self.arm_watchdog()
             if beat.deadline < self.wakes_at:
                 self.changed.notify()
 
-    def light(self) -> None:
-        """Let the clock below Python run for as long as the runs of now may take, give or take LATER."""
+    def arm_watchdog(self) -> None:
+        """Let the process be ended below Python once the runs of now take too long, give or take LATER."""
         ends_at = max(beat.deadline for beat in self.beats) + HARD
-        if not ends_at <= self.fuse_at <= ends_at + LATER and sys.__stderr__ is not None:
-            self.fuse_at = ends_at + LATER
-            faulthandler.dump_traceback_later(self.fuse_at - time.monotonic(), exit=True, file=sys.__stderr__)
+        if not ends_at <= self.watchdog_at <= ends_at + LATER and sys.__stderr__ is not None:
+            self.watchdog_at = ends_at + LATER
+            faulthandler.dump_traceback_later(self.watchdog_at - time.monotonic(), exit=True, file=sys.__stderr__)
 
-    def put_out(self) -> None:
-        self.fuse_at = 0.0
+    def disarm_watchdog(self) -> None:
+        self.watchdog_at = 0.0
         faulthandler.cancel_dump_traceback_later()
 
     def remove(self, beat: Heartbeat) -> None:
@@ -174,15 +174,15 @@ class Heart:
         try:
             self.beat_on()
         finally:  # the next run gets a new thread
-            self.put_out()
+            self.disarm_watchdog()
 
     def beat_on(self) -> None:
         idle = 0
         while True:
             with self.changed:
                 idle = 0 if self.beats else idle + 1
-                if idle and self.fuse_at:  # at whichever look: a run may have come and gone between two
-                    self.put_out()
+                if idle and self.watchdog_at:  # at whichever look: a run may have come and gone between two
+                    self.disarm_watchdog()
                 self.rest(None if idle > SOON else LOOK)
                 beats = list(self.beats)
             with ExitStack() as all_of_them:

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from project.lib.text import is_storable
 from triggers.calls import is_left_behind
 from triggers.drift import Input, differences
-from triggers.errors import Blocked, HistoryTooLong, LeftBehind, Permanent
+from triggers.errors import AskedInTransaction, Blocked, HistoryTooLong, LeftBehind, Permanent
 from triggers.models import Run, Step, Wait
 
 LONGEST_NAME = 200  # characters, with what stands around it
@@ -37,6 +38,12 @@ class Branch:
 WHOLE = Branch()
 branch: contextvars.ContextVar[Branch] = contextvars.ContextVar("branch", default=WHOLE)
 beneath: contextvars.ContextVar[str] = contextvars.ContextVar("beneath", default="")  # the nearest of both around
+
+
+def is_in_transaction() -> bool:
+    """As `atomic(durable=True)` sees it: the one around a test is none."""
+    blocks = connection.atomic_blocks
+    return bool(blocks) and not getattr(blocks[-1], "_from_testcase", False)
 
 
 class History:
@@ -118,13 +125,16 @@ class History:
     def recall(self, name: str, kind: str, given: Input | None = None) -> Step | None:
         """The remembered step, done or failed; None when it is to be computed now.
 
-        Raises Blocked when the code asks for something else than the run has done, HistoryTooLong."""
+        Raises Blocked when the code asks for something else than the run has done, HistoryTooLong, and
+        AskedInTransaction for what is not remembered yet."""
         self.meet(name)
         step = self.steps.get(name)
         if step is not None and step.seq > self.run.accepted_seq:
             refuse_other(step, kind, None if self.is_open(step) else given)
         if step is not None and step.kind == kind and step.status != "started" and not self.is_open(step):
             return step
+        if is_in_transaction():
+            raise AskedInTransaction
         if step is None and len(self.steps) >= MOST_STEPS:
             raise HistoryTooLong(
                 f"this run remembers {MOST_STEPS:,} steps; start another one for the rest, by an event"

@@ -1,6 +1,5 @@
 """The one door for events: believed, stored once, matched, and their runs started, in one transaction."""
 
-import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,11 +11,12 @@ from project.lib import clock
 from project.lib.apart import each
 from project.lib.failpoints import failpoint
 from project.lib.live import changed
-from triggers import bells, flow, middleware, moving, receipts, registry, routing, store, tallies, waking
+from triggers import bells, flow, middleware, moving, pace, receipts, registry, routing, store, tallies, waking
 from triggers.dialect import Cursor, Dialect, Postgres
 from triggers.envelope import INNER, Arrival
 from triggers.errors import QueueFull, TriggerFull
 from triggers.models import AgentEvent, Event, Trigger
+from triggers.results import data_of
 from triggers.routing import Route, Table
 from triggers.store import ConfigChanged, Member
 
@@ -34,15 +34,19 @@ class Outcome:
     runs: tuple[int, ...] = ()
 
 
-def ingest(arrivals: Sequence[Arrival], *, along: Callable[[list[Outcome]], None] | None = None) -> list[Outcome]:
+Along = Callable[[list[Outcome]], None]
+
+
+def ingest(arrivals: Sequence[Arrival], *, along: Along | None = None, overload: str = "") -> list[Outcome]:
     """Store each arrival once and start its runs, all in one commit; bells ring after it.
 
     Equal keys, in the batch or claimed before, give the first one's numbers and start nothing. `along` writes what
-    belongs into the same commit; what it raises undoes all of it.
+    belongs into the same commit; what it raises undoes all of it. `overload`: keep them and match them later, `rate`
+    at the rate of their source, `room` as soon as can be.
     Raises TriggerFull when a trigger wants its senders to wait, QueueFull when the database does not take them."""
     for _ in range(TRIES):
         known = routing.table()
-        members = prepared(arrivals, known)
+        members = prepared(arrivals, known, overload)
         try:
             commit(members, known, along)
         except ConfigChanged:
@@ -56,12 +60,14 @@ def ingest(arrivals: Sequence[Arrival], *, along: Callable[[list[Outcome]], None
     raise QueueFull("The configuration changes too fast to take events; send it again.")
 
 
-def prepared(arrivals: Sequence[Arrival], known: Table) -> list[Member]:
+def prepared(arrivals: Sequence[Arrival], known: Table, overload: str = "") -> list[Member]:
     """Ask the rules before BEGIN: no filter runs inside a transaction."""
+    if overload:
+        return [Member(arrival, routing.kept(arrival, is_held=overload == "rate")) for arrival in arrivals]
     return [Member(arrival, routing.route(arrival, known, at_door=True)) for arrival in arrivals]
 
 
-def commit(members: Sequence[Member], known: Table, along: Callable[[list[Outcome]], None] | None = None) -> None:
+def commit(members: Sequence[Member], known: Table, along: Along | None = None) -> None:
     """One transaction: all members or none."""
     try:
         write(members, known, along)
@@ -83,7 +89,7 @@ def fresh_start(member: Member) -> None:
             del told["detail"]
 
 
-def write(members: Sequence[Member], known: Table, along: Callable[[list[Outcome]], None] | None) -> None:
+def write(members: Sequence[Member], known: Table, along: Along | None) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         store.write(dialect(cursor), members, known.version)
         if along is not None:
@@ -107,7 +113,7 @@ def announce(members: Sequence[Member]) -> None:
             tallies.note("duplicates", member.arrival.source)
     if fresh:
         waking.wake_waits([member.seq for member in fresh if member.route.status != routing.LATER])
-        match_stored([member.seq for member in fresh if member.route.status == routing.LATER])
+        match_stored([member.seq for member in fresh if member.route.status == routing.LATER and not member.is_held])
         moving.move_agents(member.arrival.correlationid for member in fresh)
         receipts.tell([member.seq for member in fresh if member.route.status != routing.LATER])
     changed("events")
@@ -136,7 +142,7 @@ def store_internal(
         type=type,
         subject=subject,
         datacontenttype="application/json",
-        data_json=json.dumps(data),
+        data_json=data_of(data, type),
         correlationid=correlationid,
         traceparent=traceparent,
         hops=hops,
@@ -153,10 +159,12 @@ def store_internal(
 
 
 def match_stored(event_ids: Sequence[int] | None, limit: int = 500) -> int:
-    """Match events that were only stored (born inside, too large for the door, or cut short), each on its own."""
-    waiting = Event.objects.unmatched().order_by("pk")
-    if event_ids is not None:
-        waiting = waiting.filter(pk__in=list(event_ids))
+    """Match events that were only stored (born inside, too large for the door, or cut short), each on its own.
+
+    None: all whose turn it is."""
+    if event_ids is None:
+        return each(match_one, pace.to_match(limit))
+    waiting = Event.objects.unmatched().filter(pk__in=list(event_ids)).order_by("pk")
     return each(match_one, list(waiting.values_list("pk", flat=True)[:limit]))
 
 
@@ -185,6 +193,7 @@ def match_one(event_id: int) -> bool:
             for hook in registry.at_refusal:
                 hook(event, route.refused)
         transaction.on_commit(lambda: announce([member]), robust=True)
+        changed("events", id=event_id)
     failpoint("after_matching")
     return True
 

@@ -15,16 +15,17 @@ from django.db.models import Exists, QuerySet
 from project.lib import clock, retrying
 from project.lib.failpoints import failpoint
 from project.lib.live import changed
-from project.lib.prepared import Held, Insert, Select
+from project.lib.prepared import Held, Insert, InsertHeld, Select, by_itself
 from triggers import blobs
 from triggers.calls import is_left_behind
 from triggers.drift import Input
 from triggers.errors import CancelRequested, Fenced, GivenBack, LeftBehind, RunTooLarge
 from triggers.history import History, inside
 from triggers.models import Run, Step
-from triggers.models.run import Status, switches_over_it
+from triggers.models.run import LEASE, Status, switches_over_outer_run
 from triggers.results import INLINE, MAX_RUN, size_of, to_json
 from triggers.stopping import is_told_to_stop
+from triggers.tries import Tries
 
 LONG = 1.0  # seconds after which a step that is at work is written down, so that pages and a crash can name it
 FRESH = 0.05  # seconds for which a worker trusts what it read last of whether it may go on
@@ -35,13 +36,14 @@ NOTHING = Input()
 def ours(pk: int, fence: int, *, lock: bool = False) -> QuerySet[Run, Any]:
     """The run while its worker holds it: is it asked to end, does a switch hold it back?"""
     rows = Run.objects.select_for_update(of=("self",), no_key=True) if lock else Run.objects.all()
-    held = rows.filter(pk=pk, fence=fence, status=Status.RUNNING).annotate(paused=Exists(switches_over_it()))
+    held = rows.filter(pk=pk, fence=fence, status=Status.RUNNING).annotate(paused=Exists(switches_over_outer_run()))
     return held.values_list("cancel_requested_at", "paused")
 
 
 ADD = Insert(Step, *(field.attname for field in Step._meta.concrete_fields if not field.primary_key))
 SEEN = Select(ours, pk=int, fence=int)
 HELD = Held(partial(ours, lock=True), pk=int, fence=int)
+ADD_HELD = InsertHeld(ADD, partial(ours, lock=True), pk=int, fence=int)
 
 
 @dataclass(eq=False, slots=True)
@@ -51,6 +53,7 @@ class AtWork:
     name: str
     given: Input
     inside: str
+    tries: Tries
     began: float = field(default_factory=time.monotonic)
     noted: bool = False
 
@@ -66,6 +69,7 @@ class Journal(History):
         self.noting = threading.Lock()  # taken before any lock of the database
         self.seen: Sequence[Any] = (None, False)  # when a person asked for its end, whether it is paused: not so at
         self.seen_at = time.monotonic()  # its claim
+        self.clock = clock.Reading(run.leased_until - LEASE) if run.leased_until else None  # as its claim read it
 
     # Under the fence
 
@@ -78,7 +82,7 @@ class Journal(History):
         def write() -> T:
             with self.fenced(ending=ending, stopping=stopping) as now:
                 done = work(now)
-                failpoint("before_journal_commit")
+                about_to_commit()
             return done
 
         try:
@@ -87,7 +91,7 @@ class Journal(History):
             if retrying.passes(error):
                 raise GivenBack from error
             raise
-        failpoint("after_journal")
+        committed()
         return done
 
     @contextmanager
@@ -103,13 +107,17 @@ class Journal(History):
         """Lock the run's row, if it is still ours, wanted and open; returns the database's time."""
         if is_left_behind():
             raise LeftBehind
-        found = HELD(pk=self.run.pk, fence=self.run.fence)
+        now = self.see(HELD(pk=self.run.pk, fence=self.run.fence))
+        self.obey(ending=ending, stopping=stopping)
+        return now
+
+    def see(self, found: list[Any]) -> datetime:
+        """Remember what a statement read of the run that it holds; returns the database's time."""
         if not found:
             raise Fenced
         now: datetime
         [(*self.seen, now)] = found
         self.seen_at = time.monotonic()
-        self.obey(ending=ending, stopping=stopping)
         return now
 
     def look(self, *, trust: float = FRESH) -> None:
@@ -155,6 +163,17 @@ class Journal(History):
         """The same with the result as JSON, none of a failure; over 64 KiB it becomes a blob in this transaction."""
         if kept := self.kept(name):
             return kept
+        size = self.count(name, text)
+        large = blobs.keep(text, size, now) if size > INLINE else None
+        step = self.put(name, kind, self.seq, around=inside.get(), blob=large, **outcome(text, size, given, facts))
+        if self.released:
+            Step.objects.filter(run=self.run, name__in=self.released).update(inside=name)
+            self.released = []
+        self.steps[name] = step
+        return step
+
+    def count(self, name: str, text: str) -> int:
+        """Make room for the result of this step; returns its bytes of JSON. Raises RunTooLarge."""
         size = size_of(text)
         if name not in self.written:
             if self.size + size > MAX_RUN:
@@ -163,25 +182,40 @@ class Journal(History):
             self.written.add(name)
             self.seq += 1
             self.size += size
-        large = blobs.keep(text, size, now) if size > INLINE else None
-        step = self.put(
-            name,
-            kind,
-            self.seq,
-            around=inside.get(),
-            status="failed" if facts.get("error") else "done",
-            input_hash=given.hash,
-            input_text=given.text,
-            result_json=None if large else text or None,
-            blob=large,
-            size=size,
-            **facts,
+        return size
+
+    def finish(self, name: str, text: str, facts: Callable[[datetime], dict[str, Any]]) -> Step:
+        """Write what came of a call, with what `facts(now)` tells of it; also when the run is to end or to pause: it
+        has happened. Raises what `record()` and `write()` raise."""
+        is_one_row = name not in self.rows and not self.released and len(text) * 4 <= INLINE  # bytes of UTF-8
+        if is_one_row and self.clock is not None:
+            try:
+                return self.append(name, text, facts(self.clock.now()))
+            except (OperationalError, InterfaceError) as error:
+                if not retrying.passes(error):
+                    raise  # else all of it is done again, and what this may have written is looked for
+        return self.write(
+            lambda now: self.record(name, "call", text, now=now, **facts(now)), ending=True, stopping=True
         )
-        if self.released:
-            Step.objects.filter(run=self.run, name__in=self.released).update(inside=name)
-            self.released = []
+
+    def append(self, name: str, text: str, facts: dict[str, Any]) -> Step:
+        """The row of a call, by one statement that writes it if the run is still ours."""
+        if is_left_behind():
+            raise LeftBehind
+        size = self.count(name, text)
+        told = outcome(text, size, facts.pop("given"), facts)
+        step = Step(run=self.run, name=name, inside=inside.get(), seq=self.seq, fence=self.run.fence, **told)
+        with by_itself():
+            about_to_commit()
+            self.add(step)
+        committed()
+        self.rows.add(name)
         self.steps[name] = step
         return step
+
+    def add(self, step: Step) -> None:
+        """Raises Fenced when another worker took the run."""
+        self.see(ADD_HELD(step, pk=self.run.pk, fence=self.run.fence))
 
     def put(self, name: str, kind: str, seq: int, *, around: str, **facts: Any) -> Step:
         """The row of this step, new or in place of what it had when it began or failed."""
@@ -202,18 +236,27 @@ class Journal(History):
 
     # What is at work
 
-    def begin(self, name: str, kind: str, now: datetime, *, given: Input = NOTHING, around: str | None = None) -> None:
+    def begin(
+        self,
+        name: str,
+        kind: str,
+        now: datetime,
+        *,
+        given: Input = NOTHING,
+        around: str | None = None,
+        tries: list[dict[str, Any]] | None = None,
+    ) -> None:
         """Write inside a fenced transaction that a step has begun: the last that is known if this worker dies."""
         around = inside.get() if around is None else around
         asked = {"input_hash": given.hash, "input_text": given.text}
         times = {"started_at": now, "finished_at": None}
-        self.put(name, kind, self.seq + 1, around=around, status="started", error=None, **asked, **times)
+        self.put(name, kind, self.seq + 1, around=around, status="started", error=None, tries=tries, **asked, **times)
 
     @contextmanager
-    def working(self, name: str, given: Input) -> Iterator[None]:
+    def working(self, name: str, given: Input, tries: Tries) -> Iterator[None]:
         """While the function of step `name` is called; afterwards nobody writes any more that it is at work."""
         place = len(self.at_work)
-        self.at_work.append(AtWork(name, given, inside.get()))
+        self.at_work.append(AtWork(name, given, inside.get(), tries))
         try:
             yield
         finally:
@@ -234,7 +277,28 @@ class Journal(History):
                 now = clock.now()
                 for step in long:
                     began = now - timedelta(seconds=time.monotonic() - step.began)
-                    self.begin(step.name, "call", began, given=step.given, around=step.inside)
+                    failed = step.tries.told(now, so_far=True)
+                    self.begin(step.name, "call", began, given=step.given, around=step.inside, tries=failed)
             for step in long:
                 step.noted = True
         changed("runs", id=self.run.pk)
+
+
+def outcome(text: str, size: int, given: Input, facts: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a finished step; its result is in its row up to 64 KiB."""
+    return {
+        "status": "failed" if facts.get("error") else "done",
+        "input_hash": given.hash,
+        "input_text": given.text,
+        "result_json": text or None if size <= INLINE else None,
+        "size": size,
+        **facts,
+    }
+
+
+def about_to_commit() -> None:
+    failpoint("before_journal_commit")
+
+
+def committed() -> None:
+    failpoint("after_journal")

@@ -29,6 +29,8 @@ OLDEST = 20_000  # events: a desk that was there before begins with its newest
 LATE = timedelta(seconds=60)  # an event with a smaller number may become visible so much later
 SETTLED = 20  # values after which a schema is kept
 MOST_TYPES = 2000  # a sender may invent types
+STRAY = timedelta(days=1)  # a type that came once and not again for so long makes room for another
+ROOM = 100  # of them at a time
 MOST_DRIFT = 20  # differences listed of one type
 MOST_SOURCES = 10
 
@@ -127,10 +129,18 @@ def note(type: str, found: Found) -> None:
 
 def begun(type: str, found: Found) -> EventType | None:
     """A new type; None when there are too many already."""
-    if EventType.objects.count() >= MOST_TYPES:
+    if EventType.objects.count() >= MOST_TYPES and not forget_strays(found.heads[0][3]):
         return None
     seq, _, _, at, _ = found.heads[0]
     return EventType.objects.create(type=type, first_at=at, last_at=at, sample=seq)
+
+
+def forget_strays(now: datetime) -> int:
+    """Make room: types that came once, longer than STRAY ago, and that nobody described, go, the oldest first."""
+    strays = EventType.objects.filter(count__lte=1, mode="warn", description="", last_at__lt=now - STRAY, versions=None)
+    ids = list(strays.order_by("last_at", "pk").values_list("pk", flat=True)[:ROOM])
+    EventType.objects.filter(pk__in=ids).delete()
+    return len(ids)
 
 
 def look_into(row: EventType, values: Iterable[tuple[int, datetime, Any]]) -> None:

@@ -21,7 +21,7 @@ LONGEST_NAME = 64  # characters of a machine's name
 Guard = Callable[["Event"], bool]
 Class = TypeVar("Class", bound=type)
 MOVED, NO_MOVE, GUARDED, BROKEN_GUARD = "moved", "no_move", "guarded", "could_not_evaluate"
-UNKNOWN_STATE = "unknown_state"
+UNKNOWN_STATE, TOO_LATE = "unknown_state", "too_late"
 
 
 class BadMachine(Exception):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 import cel
 
@@ -73,6 +73,16 @@ class Question:
     paths: tuple[Path, ...]
     compared: Callable[[Any, Any], bool] | None = None
     wanted: Any = None
+
+
+class RuleOutcome(TypedDict):
+    """What became of one rule, as it is stored with the event."""
+
+    trigger: str  # its slug; empty: of no rule
+    outcome: str
+    clause: NotRequired[str]  # the first part of its filter that did not hold
+    detail: NotRequired[str]
+    run: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True)

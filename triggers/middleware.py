@@ -16,6 +16,7 @@ from project.lib.text import made_storable
 from triggers import registry, tallies
 from triggers.calls import call
 from triggers.envelope import LONGEST_NAME
+from triggers.matching import RuleOutcome
 from triggers.models import Event
 
 logger = logging.getLogger("nightdesk.middleware")
@@ -64,7 +65,7 @@ class Passed:
     changed: dict[str, Any] = field(default_factory=dict)  # columns of the event
 
     @property
-    def outcome(self) -> dict[str, Any]:
+    def outcome(self) -> RuleOutcome:
         words = {"stopped": "it gave back None", "invalid": f"{self.error.get('type')}: {self.error.get('message')}"}
         return {"trigger": "", "outcome": self.end, "clause": f"middleware {self.by}", "detail": words[self.end]}
 

@@ -10,10 +10,11 @@ from django.db import transaction
 
 from project.lib import clock
 from project.lib.apart import each, is_over
-from project.lib.live import changed
+from project.lib.live import all_changed, changed
 from triggers import bells, registry
 from triggers.envelope import INNER, RESERVED
-from triggers.machines import MACHINES, MOVED, NO_MOVE, Judged, Machine, Verdict
+from triggers.hearing import STATE_LEFT, Hearing
+from triggers.machines import MACHINES, MOVED, NO_MOVE, TOO_LATE, Judged, Machine, Verdict
 from triggers.models import Agent, AgentEvent, AgentSnapshot, Event, Run
 
 PIECE = 50  # events of one agent a transaction
@@ -70,7 +71,8 @@ def take_up(agent_id: int, machine: Machine, judged: Mapping[int, Judged]) -> in
             AgentEvent.objects.to_come().filter(agent=agent).delete()
             return 0
         now, state, taken, moves = clock.now(), agent.status, 0, agent.moves
-        version = agent.version
+        version, heard = agent.version, []
+        hearing = Hearing.after(agent, machine, agent.version)
         for row in next_of(agent_id):
             if row.event_id not in judged or row.event.status == "accepted":
                 break
@@ -78,18 +80,22 @@ def take_up(agent_id: int, machine: Machine, judged: Mapping[int, Judged]) -> in
             if is_no_concern(row.event, machine):
                 row.delete()
                 continue
-            verdict = verdict_of(machine, state, row.event, judged[row.event_id])
+            speaks = hearing.state_of(row.event)
+            verdict = verdict_of(machine, state, row.event, judged[row.event_id], hearing.hears(speaks))
             version += 1
+            heard.append(row.event_id)
             write(row, version, state, verdict, machine, now)
             if verdict.outcome == MOVED:
                 state, moves = verdict.end, moves + 1
                 start_runs(row.event, verdict, now)
+                let_go(hearing.runs_of(hearing.move(row.event, speaks)), now)
                 if moves % SNAPSHOT == 0:
                     AgentSnapshot.objects.create(agent=agent, number=version, status=state, at=now)
         if version > agent.version:
             moved = {"moved_at": now} if moves > agent.moves else {}
             Agent.objects.filter(pk=agent_id).update(status=state, version=version, moves=moves, **moved)
             changed("agents", id=agent.slug)
+            all_changed("events", heard)
     return taken
 
 
@@ -98,11 +104,13 @@ def is_no_concern(event: Event, machine: Machine) -> bool:
     return event.source_slug in INNER and event.emitted_by is None and not machine.hears(event.type)
 
 
-def verdict_of(machine: Machine, state: str, event: Event, judged: Judged) -> Verdict:
+def verdict_of(machine: Machine, state: str, event: Event, judged: Judged, is_heard: bool) -> Verdict:
     if event.status == SUPPRESSED:
         return Verdict(SUPPRESSED, state, f"it was handed on {event.hops} times, or the desk did this itself")
     if event.type.startswith(RESERVED) and event.source_slug not in INNER:
         return Verdict(NO_MOVE, state, f"{event.type} counts only when the desk itself says it")
+    if not is_heard:
+        return Verdict(TOO_LATE, state, "another event had moved the agent on from the state whose run says this")
     return machine.answer(state, event.type, judged)
 
 
@@ -134,6 +142,15 @@ def start_runs(event: Event, verdict: Verdict, now: datetime) -> None:
         )
         bells.ring_on_commit([run.pk])
         changed("runs", id=run.pk)
+
+
+def let_go(runs: list[int], now: datetime) -> None:
+    """Nobody hears them any more: the next round ends them, a worker at its next step."""
+    held = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=runs).order_by("pk")
+    unasked = [run.pk for run in held if run.finished_at is None and run.cancel_requested_at is None]
+    Run.objects.filter(pk__in=unasked).update(cancel_requested_at=now, cancel_reason=STATE_LEFT)
+    for run in unasked:
+        changed("runs", id=run)
 
 
 def listens(run: Run, type: str) -> bool:

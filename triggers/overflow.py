@@ -9,7 +9,7 @@ from django.db.models import Q, Sum
 
 from project.lib import clock
 from project.lib.apart import each
-from triggers import endings, rates
+from triggers import endings, rates, turns
 from triggers.ingest import store_internal
 from triggers.limits import WhenFull
 from triggers.models import Event, Run, Tally, Trigger
@@ -45,7 +45,8 @@ def tell(trigger: Trigger) -> bool:
 def health_of(trigger: Trigger) -> dict[str, Any]:
     """`{queue_size, max_size, utilization, dropped, processed}`; counts stop at 10,000, no limit is None."""
     rows = trigger.runs.all()
-    queued = rows.filter(status__one_of=CLAIMABLE, cancel_requested_at=None)[:MOST_COUNTED].count()
+    waiting = rows.filter(status__one_of=CLAIMABLE, cancel_requested_at=None)
+    queued = waiting.order_by(*turns.ORDER)[:MOST_COUNTED].count()  # in the order of the index that SQLite shall take
     most = trigger.flow.queue.limit if trigger.flow.queue else None
     return {
         "queue_size": queued,

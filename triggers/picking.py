@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from triggers.errors import BadFilter
+from triggers.filters import compile_filter
 from triggers.viewing import MISSING, Readable, data_of, slug_of
 
 MOST = 60  # fields of one event
@@ -90,10 +92,19 @@ def literal(value: Any) -> str:
 
 
 def joined(filter: str, clause: str) -> str:
-    """`filter` that asks for `clause` as well."""
+    """`filter` that asks for `clause` as well, unless one of its own clauses does."""
     before = filter.strip()
     if not before:
         return clause
-    if clause in before:
+    if clauses_in(clause) <= clauses_in(before):
         return before
-    return f"({before}) && {clause}" if "||" in before or "?" in before else f"{before} && {clause}"
+    end = "\n" if "//" in before.rpartition("\n")[2] else ""  # what follows a comment would belong to it
+    return f"({before}{end}) && {clause}" if "||" in before or "?" in before else f"{before}{end or ' '}&& {clause}"
+
+
+def clauses_in(filter: str) -> set[str]:
+    """What it asks for, part by part; of what does not compile, all of it as one."""
+    try:
+        return {one["text"] for one in compile_filter(filter)["clauses"]}
+    except BadFilter:
+        return {filter}

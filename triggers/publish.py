@@ -7,7 +7,7 @@ from typing import Any
 from triggers.bucket import BUCKETS
 from triggers.cloudevents import read_events
 from triggers.envelope import Arrival
-from triggers.errors import BadDelivery, TooMany
+from triggers.errors import BadDelivery, TooMany, TriggerFull
 from triggers.ingest import Outcome, ingest
 from triggers.models import Source
 from triggers.sources.proof import most_of
@@ -30,12 +30,26 @@ def publish(
         stamp(arrival, source, kept, remote, frozenset())
         arrival.requester_id = requester_id
     refuse_types(source, arrivals)
-    if wait := BUCKETS.take(source.pk, source.rate_limit, time.monotonic()):
+    wait = BUCKETS.take(source.pk, source.rate_limit, time.monotonic())
+    if wait and source.on_overload == "refuse":
         raise TooMany(retry_after=max(1, round(wait)))
-    outcomes = ingest(arrivals) if arrivals else []
+    taken = len(arrivals) if wait else 1
+    if wait:
+        BUCKETS.owe(source.pk, source.rate_limit, taken)
+    outcomes = stored(source, arrivals, overload="rate" if wait else "") if arrivals else []
     if all(outcome.status == "duplicate" for outcome in outcomes):
-        BUCKETS.give_back(source.pk, source.rate_limit)
+        BUCKETS.give_back(source.pk, source.rate_limit, taken)
     return list(zip(arrivals, outcomes, strict=True))
+
+
+def stored(source: Source, arrivals: Sequence[Arrival], *, overload: str) -> list[Outcome]:
+    """Also where a trigger has no room, if the source is refused nothing: then its rules are asked inside."""
+    try:
+        return ingest(arrivals, overload=overload)
+    except TriggerFull:
+        if source.on_overload == "refuse":
+            raise
+        return ingest(arrivals, overload="room")
 
 
 def refuse_types(source: Source, arrivals: Sequence[Arrival]) -> None:

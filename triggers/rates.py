@@ -7,6 +7,7 @@ from collections import deque
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Q
 
 from project.lib import clock
 from triggers.limits import RateLimit
@@ -19,12 +20,28 @@ PIECE = 500  # rows of one statement
 def may_start(run: Run, rate: RateLimit, now: datetime) -> bool:
     """Whether `run` may start now; else everything that waits in its order gets a new turn.
 
-    More may be due than the limit allows: the desk was paused, or slots were taken."""
+    More may be due than the limit allows: the desk was paused, or slots were taken. A run that has no turn yet, since
+    a person started it or its trigger had no such rate, gets the next one behind all others."""
+    if run.not_before is None:
+        return may_start_last(run, rate, now)
     turns = started(run.trigger_id, run.rate_key).order_by("-not_before").values_list("not_before", flat=True)
     ahead = turns[rate.limit - 1 : rate.limit].first()
     if ahead is None or ahead + timedelta(seconds=rate.period) <= now:
         return True
     plan(run.trigger_id, run.rate_key, rate, now)
+    return False
+
+
+def may_start_last(run: Run, rate: RateLimit, now: datetime) -> bool:
+    """Whether a turn is free for `run` behind all who have one; else that is planned, of this run alone: a bulk job
+    brings thousands of them."""
+    never = Q(started_at=None) & (Q(finished_at__isnull=False) | Q(cancel_requested_at__isnull=False))
+    taken = Run.objects.filter(trigger=run.trigger_id, rate_key=run.rate_key, not_before__isnull=False).exclude(never)
+    turns = taken.order_by("-not_before").values_list("not_before", flat=True)
+    turn = rate.turn(now, turns[rate.limit - 1 : rate.limit].first())
+    if turn <= now:
+        return True
+    expected(run.trigger_id, pk=run.pk, not_before=None).update(not_before=turn, due_at=turn)
     return False
 
 
@@ -53,13 +70,13 @@ def move_up(order: tuple[int, str]) -> bool:
     return True
 
 
-def plan_anew(trigger: Trigger) -> None:
+def plan_anew(trigger: Trigger, before: RateLimit | None) -> None:
     """After a change of the limits: what waits follows the new rate, or starts now when there is none any more.
 
-    The caller holds the trigger's row."""
+    With another key than `before` each finds its order when it is taken up. The caller holds the trigger's row."""
     now, rate = clock.now(), trigger.flow.rate_limit
-    if rate is None:
-        freed = expected(trigger.pk, not_before__isnull=False)
+    if rate is None or (rate.key and before and rate.key != before.key):
+        freed = expected(trigger.pk, rate_key__isnull=False)
         freed.filter(gather_key=None).update(due_at=now, not_before=None, rate_key=None)
         freed.update(not_before=None, rate_key=None)
         return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from project.people.models import User
 
 UNCHANGED: Any = object()  # the data stays what it was; None would be an edit to `null`
-KEPT = ("name", "inside", "kind", "seq", "status", "result_json", "blob_id", "size", "error", "attempt")
+KEPT = ("name", "inside", "kind", "seq", "status", "result_json", "blob_id", "size", "error", "attempt", "tries")
 TIMES, INPUT = ("started_at", "finished_at"), ("input_hash", "input_text")
 
 
@@ -130,12 +130,23 @@ def start(event: Event, trigger: Trigger | None, handler: str, *, by: "User | No
     )
     if run.data_json == "":
         raise PayloadGone("What a person made of the event's data was removed by the rule of retention.")
-    # asked after the run holds its event: from here on retention leaves it alone
-    if run.data_json is None and Event.objects.filter(pk=event.pk, pruned_at__isnull=False).exists():
-        raise PayloadGone(f"The payload of E-{event.pk} was removed by the rule of retention: nothing to run with.")
+    if run.data_json is None and (gone := emptied(run)) is not None:
+        raise PayloadGone(f"The payload of E-{gone} was removed by the rule of retention: nothing to run with.")
     bells.ring_on_commit([run.pk])
     changed("runs", id=run.pk)
+    changed("events", id=event.pk)
     return run
+
+
+def emptied(run: Run) -> int | None:
+    """The first of its events, or of those gathered into the run it repeats, whose payload is gone.
+
+    Asked after the run holds them: from here on retention leaves them alone."""
+    gathered = Event.objects.filter(gathered__run=run.origin_id).order_by("pk")
+    held = gathered.select_for_update(of=("self",), no_key=True).values_list("pk", flat=True) if run.origin else ()
+    events = {run.event_id, *held}
+    gone = Event.objects.filter(pk__in=events, pruned_at__isnull=False)
+    return gone.order_by("pk").values_list("pk", flat=True).first()
 
 
 def keep_steps(old: Run, new: Run, from_step: str, *, compare_input: bool) -> None:

@@ -17,7 +17,7 @@ from triggers.errors import BadDelivery, NotValid
 from triggers.ingest import Outcome, ingest
 from triggers.models import Audit, Refusal, Source
 from triggers.retention import prune_refusals_of
-from triggers.sources import webhook
+from triggers.sources import inside, webhook
 from triggers.sources.details import scheme_of
 from triggers.sources.forged import Forged
 from triggers.sources.proof import prove
@@ -81,6 +81,8 @@ def keep(
     names = webhook.credentials_in(headers, scheme)
     secret = {name: value for name, value in headers.items() if name in names}
     open_headers = {name: made_storable(value[:2000]) for name, value in headers.items() if name not in secret}
+    digest = hashlib.sha256(body).hexdigest()
+    stored_body, taken = webhook.body_without(body, headers, scheme) if len(body) <= KEPT_BODY else (None, [])
     refusal = Refusal.objects.create(
         source=source,
         slug=made_storable(slug[:200]),
@@ -89,9 +91,9 @@ def keep(
         answered=answered,
         detail=made_storable(detail[:1000]),
         headers=open_headers,
-        credentials=crypto.seal(secret) if secret else "",
-        body=body if len(body) <= KEPT_BODY else None,
-        digest=hashlib.sha256(body).hexdigest(),
+        credentials=webhook.sealed(secret, taken),
+        body=stored_body,
+        digest=digest,
         size=len(body),
         remote=remote,
         event=event,
@@ -121,7 +123,7 @@ def keep_duplicate(
     )
     if kept is None:
         return
-    older = Refusal.objects.filter(event=outcome.seq, reason__in=["duplicate", "same_body"]).order_by("-pk")
+    older = Refusal.objects.repeats().filter(event=outcome.seq).order_by("-pk")
     Refusal.objects.filter(pk__in=list(older.values_list("pk", flat=True)[AN_EVENT:])).delete()
     changed("events", id=outcome.seq)
 
@@ -155,12 +157,15 @@ def take_in(refusal: Refusal, by: "User | None", outcomes: list[Outcome]) -> Non
 def arrivals_of(refusal: Refusal) -> list[Arrival]:
     """What a refused delivery holds, judged as the door does. Raises NotValid, Handshake."""
     source = refusal.source
-    if source is None or refusal.admitted_at or refusal.reason in ("duplicate", "same_body"):
+    if source is None or refusal.admitted_at or refusal.reason in Refusal.REPEATS:
         raise NotValid(NOT_AGAIN)
     if refusal.body is None:
         raise NotValid("Its body was too large to keep; ask the sender for another delivery.")
-    headers = {**refusal.headers, **(crypto.unseal(refusal.credentials) or {})}
-    body = bytes(refusal.body)
+    kept = crypto.unseal(refusal.credentials) or {}
+    body = inside.put_back(bytes(refusal.body), kept.pop(inside.TAKEN, []))
+    headers = {**refusal.headers, **kept}
+    if refusal.digest != hashlib.sha256(body).hexdigest():
+        raise NotValid("What proves it was kept for a day only; ask the sender for another delivery.")
     try:
         proven = prove(source, body, headers, now=clock.now().timestamp(), came=refusal.at.timestamp())
         return webhook.arrivals_of(source, proven.raw, headers, remote=refusal.remote, proven=proven)

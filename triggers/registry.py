@@ -67,12 +67,15 @@ at_run_end: list[Callable[["Run"], None]] = []  # called inside the transaction 
 undone_steps: list[Callable[["Run"], set[str]]] = []  # names of steps whose memory is of no use: their effect is undone
 needed_runs: list[Callable[[], "QuerySet[Run]"]] = []  # runs that ended, whose memory is of use all the same
 act_names: list[Callable[["QuerySet[Run]"], Iterable[str]]] = []  # of what these runs did, or wanted to
-graphs: list[Callable[[Any, Any, Any, str], Any]] = []  # who runs a compiled graph
+graphs: list[Callable[[Any, Any, Any, str, Any], Any]] = []  # who runs a compiled graph
 samples: list[Callable[[], dict[str, Any]]] = []  # made-up deliveries: name -> what makes (source, headers, body)
 asks_of: list[Callable[[str], float | None]] = []  # how many approvals a run of this handler asked for, so far
 at_refusal: list[Callable[["Event", dict[str, str]], None]] = []  # called inside the transaction that refuses an event
 sent_by: list[Callable[["Run"], list[dict[str, Any]]]] = []  # effects of a run: {name, action, title, unclear}
 undoing_of: list[Callable[["Run"], dict[str, Any] | None]] = []  # what a run's page shows of it; None: nothing
+asked_of: list[
+    Callable[["Run"], tuple[str, int] | None]
+] = []  # who may decide what a run waits for, how many were told
 knows_kind: list[Callable[[str], bool]] = []  # whether there is a kind of action of this name
 used_by: list[Callable[["Run"], dict[str, Any] | None]] = []  # what asking models took; None: none was asked
 costs_of: list[Callable[[Collection[str]], dict[str, dict[str, Any]]]] = []  # by handler, of today and of an event

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from project.lib.schema import rfc3339
 from triggers.errors import NotValid, PayloadGone
-from triggers.machines import MACHINES, Machine
+from triggers.hearing import Hearing
+from triggers.machines import MACHINES, MOVED, Machine
 from triggers.models import Agent, AgentEvent
 from triggers.models.agent import AgentEventQuerySet
 from triggers.moving import verdict_of
@@ -65,8 +66,9 @@ def replay(agent: Agent, *, since: datetime | None = None, until: datetime | Non
         rows = rows.filter(at__lte=until)
     if rows.count() > MOST:
         raise NotValid(f"More than {MOST:,} events came; ask for a later moment.", field="since")
+    hearing = Hearing.after(agent, machine, number)
     for row in in_order(rows):
-        one = play(machine, found.state, row)
+        one = play(machine, found.state, row, hearing)
         found.state, found.lived = one.end, row.end
         found.count += 1
         found.differences += not one.is_as_it_was
@@ -83,10 +85,13 @@ def in_order(rows: AgentEventQuerySet) -> Iterator[AgentEvent]:
         place = piece[-1].number or place
 
 
-def play(machine: Machine, state: str, row: AgentEvent) -> Played:
+def play(machine: Machine, state: str, row: AgentEvent, hearing: Hearing) -> Played:
     event = row.event
     if event.pruned_at is not None and machine.looks_inside(event.type):
         words = f"The payload of E-{event.pk} was removed by the rule of retention, and a guard reads it"
         raise PayloadGone(f"{words}: ask for a moment after {row.at and rfc3339(row.at)}.", event=event.pk)
-    verdict = verdict_of(machine, state, event, machine.judge(event))
+    speaks = hearing.state_of(event)
+    verdict = verdict_of(machine, state, event, machine.judge(event), hearing.hears(speaks))
+    if verdict.outcome == MOVED:
+        hearing.move(event, speaks)
     return Played(row, verdict.outcome, verdict.end)

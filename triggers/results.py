@@ -35,6 +35,14 @@ def to_json(value: Any, whose: str) -> str:
     return text
 
 
+def data_of(value: Any, type: str) -> str:
+    """The JSON text of an event that the desk or a handler emits; raises NotJson with the path of the culprit."""
+    try:
+        return written(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotJson(f"{type} carries something JSON cannot say: {culprit(value) or error}") from error
+
+
 def written(value: Any) -> str:
     """As JSON that every database stores: letters as they are, halves of surrogate pairs as escapes."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False)

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Exists, F, OuterRef, Q
+from django.db.models.functions import Coalesce
 
 from project.lib import clock
 from triggers import blobs, registry
@@ -23,6 +24,7 @@ from triggers.models import (
     DeadLetter,
     Event,
     EventWords,
+    Gathered,
     Pin,
     Refusal,
     Run,
@@ -30,6 +32,7 @@ from triggers.models import (
     Seen,
     Source,
     Step,
+    Wait,
 )
 from triggers.models.run import ENDED
 from triggers.models.tally import BEGINNING
@@ -146,14 +149,10 @@ def old_runs(now: datetime) -> Rows:
 
 def free_events(rows: "models.QuerySet[Event]") -> "models.QuerySet[Event]":
     """Those nobody needs any more: matched, not pinned, no run or letter of theirs is open, no job will take them."""
-    own, gathered = Run.objects.filter(event=OuterRef("pk")), Run.objects.filter(gathered__event=OuterRef("pk"))
-    letters = DeadLetter.objects.open()
     held = (
-        *(runs.live() for runs in (own, gathered)),
-        *(needed().filter(event=OuterRef("pk")) for needed in registry.needed_runs),
-        *(needed().filter(gathered__event=OuterRef("pk")) for needed in registry.needed_runs),
-        letters.filter(event=OuterRef("pk")),
-        letters.filter(run__event=OuterRef("pk")),
+        *(runs.filter(event=OuterRef("pk")) for runs in at_work()),
+        *(read_by(runs, model) for runs in at_work() for model in (Wait, Gathered)),
+        DeadLetter.objects.open().filter(event=OuterRef("pk")),
         BulkItem.objects.to_come().filter(ref=OuterRef("pk"), job__verb="run_again"),
         AgentEvent.objects.to_come().filter(event=OuterRef("pk")),
         Pin.objects.filter(event=OuterRef("pk")),
@@ -161,12 +160,33 @@ def free_events(rows: "models.QuerySet[Event]") -> "models.QuerySet[Event]":
     return rows.exclude(status="accepted").filter(*(~Exists(holders) for holders in held))
 
 
+def at_work() -> "list[models.QuerySet[Run]]":
+    """Runs that go on, or may: not ended, under an open letter, or needed for what they asked for."""
+    mourned = Run.objects.filter(Exists(DeadLetter.objects.open().filter(run=OuterRef("pk"))))
+    return [Run.objects.live(), mourned, *(needed() for needed in registry.needed_runs)]
+
+
+def read_by(runs: "models.QuerySet[Run]", by: "type[Wait] | type[Gathered]") -> "models.QuerySet[Any]":
+    """By which of `runs` the event of an outer query is read beside their own: it ended a wait, or was gathered.
+
+    A run that repeats another reads what that one had; all of a chain are of one event, and so found by it."""
+    first = one_of(OuterRef("run__origin"), OuterRef("run"))
+    chain = runs.alias(first=one_of("origin", "pk")).filter(first=first, event=OuterRef("run__event"))
+    return by._default_manager.filter(Exists(chain), event=OuterRef("pk"))
+
+
+def one_of(origin: Any, run: Any) -> Coalesce:
+    """The number of the first run of a chain: that of `origin`, which the first one itself does not name."""
+    return Coalesce(origin, run, output_field=models.BigIntegerField())
+
+
 def free_runs(rows: "models.QuerySet[Run]") -> "models.QuerySet[Run]":
-    """Ended ones without an open letter that nobody needs any more, whose event nobody pinned."""
+    """Ended ones without an open letter that nobody needs any more, none of whose events anybody pinned."""
     held = (
         *(needed().filter(pk=OuterRef("pk")) for needed in registry.needed_runs),
         DeadLetter.objects.open().filter(run=OuterRef("pk")),
         Pin.objects.filter(event=OuterRef("event")),
+        Pin.objects.filter(event__gathered__run=one_of(OuterRef("origin"), OuterRef("pk"))),
     )
     return rows.filter(*(~Exists(holders) for holders in held), status__in=ENDED)
 
@@ -186,7 +206,10 @@ def empty_some_events(ids: list[int], now: datetime) -> int:
         event.raw, event.data_json, event.headers, event.credentials, event.pruned_at = None, "", {}, "", now
     fields = ["outcomes", "raw", "data_json", "headers", "credentials", "pruned_at"]
     Event.objects.bulk_update(free, fields, batch_size=100)
-    EventWords.objects.filter(event__in=[event.pk for event in free]).update(whole=F("facts"))
+    gone = {event.pk for event in free}
+    EventWords.objects.filter(event__in=gone).update(whole=F("facts"))
+    left = Event.objects.filter(pk__in=set(ids) - gone, pruned_at=None, source__kind="email")
+    blobs.keep_longer(left.only("raw", "data_json", "pruned_at").iterator(chunk_size=50), now)
     return len(free)
 
 
@@ -206,10 +229,11 @@ def empty_some_runs(ids: list[int], now: datetime) -> int:
     mine.exclude(data_json=None).update(data_json="")
     mine.update(result_json=None, pruned_at=now)
     steps = Step.objects.filter(run__in=[run.pk for run in free])
-    failed = list(steps.exclude(error=None).only("pk", "error"))
+    failed = list(steps.filter(Q(error__isnull=False) | Q(tries__isnull=False)).only("pk", "error", "tries"))
     for step in failed:
         step.error = fact_of(step.error)
-    Step.objects.bulk_update(failed, ["error"], batch_size=PIECE)
+        step.tries = step.tries and [{**one, "error": fact_of(one["error"])} for one in step.tries]
+    Step.objects.bulk_update(failed, ["error", "tries"], batch_size=PIECE)
     steps.update(result_json=None, blob=None, input_text="")
     return len(free)
 
@@ -238,7 +262,8 @@ def walk(
 
     How far it came is noted, so that years of emptied rows are not read every hour; with `again` it begins anew once
     a day, for what was held back may be free by now."""
-    place, last, done = begin_at(name, again=again), 0, 0
+    began, place, last, done = clock.now(), begin_at(name, again=again), 0, 0
+    from_the_first = place == BEGINNING
     while True:
         beyond = Q(**{f"{field}__gt": place}) | Q(**{field: place}, pk__gt=last)
         ahead = rows.filter(beyond, **{f"{field}__gte": place, f"{field}__lt": until}).order_by(field, "pk")
@@ -250,6 +275,8 @@ def walk(
         last, place = piece[-1]
         time.sleep(REST)
     Counted.objects.update_or_create(name=f"pruned {name}", defaults={"until": place})
+    if from_the_first:
+        Counted.objects.update_or_create(name=f"pruned {name} whole", defaults={"until": began})
     return done
 
 
@@ -300,7 +327,16 @@ def remove_bulk_items(now: datetime) -> int:
 
 
 def unused_blobs(now: datetime) -> Rows:
-    yield blobs.unused(now)
+    yield blobs.unused(now, walked_at())
+
+
+def remove_unused_blobs(now: datetime) -> int:
+    return blobs.remove_unused(now, walked_at())
+
+
+def walked_at() -> datetime | None:
+    """When the last walk over all old events began that came to its end."""
+    return Counted.objects.filter(name="pruned events whole").values_list("until", flat=True).first()
 
 
 STAGES: dict[str, tuple[Found, Work]] = {  # what is due, and what is done to it
@@ -313,7 +349,7 @@ STAGES: dict[str, tuple[Found, Work]] = {  # what is due, and what is done to it
     "letters": (old_letters, empty_letters),
     "bulk_items": (old_items, remove_bulk_items),
     "alarms": (old_alarms, remove_all(old_alarms)),
-    "blobs": (unused_blobs, blobs.remove_unused),
+    "blobs": (unused_blobs, remove_unused_blobs),
 }
 
 

@@ -10,7 +10,7 @@ from triggers import registry
 from triggers.envelope import INNER, Arrival
 from triggers.fitting import misfit, readable
 from triggers.keys import keys_of
-from triggers.matching import MATCHED, Rule, Verdict, match, reads_of
+from triggers.matching import MATCHED, Rule, RuleOutcome, Verdict, match, reads_of
 from triggers.models import ConfigVersion, Event, EventType, Source, Trigger
 from triggers.viewing import DOOR_BYTES, View, branches, slug_of, too_big_for_door, view_of
 
@@ -20,7 +20,6 @@ MOST_ASKED = 5000  # types remembered; a sender may invent them
 MOST_SAID = 1000  # sets of values whose verdicts are remembered
 UNREADABLE = ("schema", "the schema of its type cannot be read; mend it on the page of the type, then run this again")
 LATER = "accepted"  # too large to match at the door
-Told = dict[str, Any]  # {trigger, outcome, clause?, detail?, run?}: what became of one rule, as it is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,9 @@ class Table:
         default_factory=dict
     )  # by type: what its data must be; None: unreadable
     asked: dict[tuple[str, str], "Asked"] = field(default_factory=dict)
-    said: dict[tuple[Hashable, ...], list[Told | None]] = field(default_factory=dict)  # by what first clauses read
+    said: dict[tuple[Hashable, ...], list[RuleOutcome | None]] = field(
+        default_factory=dict
+    )  # by what first clauses read
 
     @property
     def is_old(self) -> bool:
@@ -51,7 +52,7 @@ class Table:
                 self.asked[slug, type] = found
         return found
 
-    def outcomes(self, asked: "Asked", view: View, *about: str) -> list[Told]:
+    def outcomes(self, asked: "Asked", view: View, *about: str) -> list[RuleOutcome]:
         """What each rule says. Of most the first clause decides, with the same words whenever it reads the same."""
         key = (*about, *map(view.scalar, asked.opening))
         noes = self.said.get(key)
@@ -90,10 +91,11 @@ class Route:
     of a trigger, the values by which it counts apart."""
 
     matched: list[Rule]
-    outcomes: list[Told]
+    outcomes: list[RuleOutcome]
     status: str
     keys: dict[int, dict[str, str]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # {type, message, place, handler} of what makes it invalid
+    is_held: bool = False  # its source sends too fast: it is matched when its turn comes
 
 
 class Cache:
@@ -155,6 +157,13 @@ def route(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route:
     return turned_away(arrival, known, at_door=at_door) or ask(arrival, known, at_door=at_door)
 
 
+def kept(arrival: Arrival, *, is_held: bool) -> Route:
+    """What there is no room for at the moment, of a source that is refused nothing: stored, and matched later."""
+    if why := suppressed_by(arrival):
+        return suppressed(why)
+    return Route([], [], LATER, is_held=is_held)
+
+
 def turned_away(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Route | None:
     """Before any rule is asked: suppressed, refused by its type's schema, or left for those who take their time.
 
@@ -175,7 +184,7 @@ def turned_away(arrival: Arrival | Event, known: Table, *, at_door: bool) -> Rou
 
 def refused(place: str, words: str, *, at_door: bool) -> Route:
     why = {"type": "SchemaRefused", "message": f"{place}: {words}", "place": place, "handler": ""}
-    told = {"trigger": "", "outcome": "invalid", "clause": place, "detail": words}
+    told: RuleOutcome = {"trigger": "", "outcome": "invalid", "clause": place, "detail": words}
     return Route([], [] if at_door else [told], LATER if at_door else "invalid", refused=why)
 
 
@@ -214,12 +223,12 @@ def size_of(arrival: Arrival | Event) -> int:
     return arrival.size if isinstance(arrival, Arrival) else len(arrival.data_text)
 
 
-def told_by(rule: Rule, verdict: Verdict) -> Told:
-    told = {"trigger": rule.slug, "outcome": verdict.outcome}
-    return told | {"clause": verdict.clause, "detail": verdict.detail} if verdict.clause else told
+def told_by(rule: Rule, verdict: Verdict) -> RuleOutcome:
+    told: RuleOutcome = {"trigger": rule.slug, "outcome": verdict.outcome}
+    return {**told, "clause": verdict.clause, "detail": verdict.detail} if verdict.clause else told
 
 
-def sort_out(rules: list[Rule], outcomes: list[Told]) -> Route:
+def sort_out(rules: list[Rule], outcomes: list[RuleOutcome]) -> Route:
     matched = [rule for rule, told in zip(rules, outcomes, strict=True) if told["outcome"] == "matched"]
     return Route(matched, outcomes, "routed" if matched else "ignored")
 

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 
 from project.lib.pages import Filters, Instant, Number, Rows, Word, Words
 from project.lib.schema import Moment
-from triggers.models import DeadLetter, Event, Refusal, Run
+from triggers.models import Event, Refusal, Run, Trigger
 
 Slug = Annotated[str, Field(pattern=r"^[-a-zA-Z0-9_]{1,64}$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -55,6 +55,8 @@ class EventFilters(Filters):
 
     def narrow(self, rows: Rows) -> Rows:
         """`q` is not asked here: what it finds depends on who asks (triggers/search.py)."""
+        if self.status and "routed" not in self.status:
+            rows = rows.exclude(status="routed")  # said as its index says it: SQLite finds it by no other words
         return super().narrow(rows.filter(reduce(or_, map(type_like, self.type), Q())))
 
 
@@ -112,8 +114,9 @@ class EventOut(EventRow):
         facts = EventRow.facts(event)
         if payload:
             raw = base64.b64encode(bytes(event.raw)).decode() if event.raw is not None else None
-            facts |= {"data": event.data, "raw": raw, "headers": event.headers}
-        repeats = Refusal.objects.filter(event=event.pk, reason__in=["duplicate", "same_body"]).order_by("-pk")[:100]
+            data = None if event.is_emptied else event.data
+            facts |= {"data": data, "raw": raw, "headers": event.headers}
+        repeats = Refusal.objects.repeats().filter(event=event.pk).order_by("-pk")[:100]
         return facts | {
             "sanitized": event.sanitized,
             "idempotencykey": event.idempotencykey,
@@ -143,7 +146,6 @@ class RunFilters(Filters):
     COLUMNS: ClassVar[dict[str, str]] = {
         "id": "pk",
         "handler": "handler",
-        "trigger": "trigger__slug",
         "status": "status",
         "event": "event_id",
     }
@@ -155,6 +157,14 @@ class RunFilters(Filters):
     event: list[Number] = []
     since: Instant | None = None
     until: Instant | None = None
+
+    def narrow(self, rows: Rows) -> Rows:
+        """Triggers are asked by their numbers: by a name of another table PostgreSQL walks all runs in their order."""
+        if self.trigger:
+            rows = rows.filter(
+                trigger__in=list(Trigger.objects.filter(slug__in=self.trigger).values_list("pk", flat=True))
+            )
+        return super().narrow(rows)
 
 
 class RunRow(Schema):
@@ -218,6 +228,9 @@ class StepOut(Schema):
         return {**facts, "result": result, "error": shown_error(step.error, payload)}
 
 
+OF_ACTION = ("id", "kind", "tier", "title", "status", "compensates")
+
+
 class RunOut(RunRow):
     """Results of the run and of its steps are null without the right to see payloads.
 
@@ -239,7 +252,9 @@ class RunOut(RunRow):
             "steps": StepOut.of_run(run, payload=payload),
             "steps_total": run.steps.count(),
             "memory_mib": run.memory_mib,
-            "actions": list(actions.order_by("pk").values("id", "kind", "tier", "title", "status", "compensates")),
+            "actions": [
+                row if payload else {**row, "title": row["kind"]} for row in actions.order_by("pk").values(*OF_ACTION)
+            ],
         }
 
 
@@ -274,8 +289,13 @@ class LetterFilters(Filters):
     kind: list[Literal["run", "action", "event"]] = []
     fingerprint: Words = []
     status: list[LetterStatus] = []
+    assignee: Words = []  # by name; /nobody: of a cause that was given to nobody
     since: Instant | None = None
     until: Instant | None = None
+
+    def narrow(self, rows: Any) -> Any:
+        rows = super().narrow(rows)
+        return rows.assigned_to(self.assignee) if self.assignee else rows
 
 
 class LetterOut(Schema):
@@ -291,9 +311,11 @@ class LetterOut(Schema):
     subject: str
     reason: str
     redriven_as: int | None
+    assignee: str | None
 
     @classmethod
-    def of(cls, letter: DeadLetter, *, payload: bool) -> dict[str, Any]:
+    def of(cls, letter: Any, *, payload: bool) -> dict[str, Any]:
+        """Of a letter `with_assignee()`."""
         facts = {name: getattr(letter, name) for name in set(cls.model_fields) - {"subject", "redriven_as", "error"}}
         rows = {"run": letter.run_id, "action": letter.action_id, "event": letter.event_id}
         subject = f"{letter.kind}s/{rows.get(letter.kind)}"
@@ -312,3 +334,9 @@ class RedriveIn(Strict):
 
 class DismissIn(Strict):
     reason: str = Field(max_length=2000)
+
+
+class AssignIn(Strict):
+    """Who looks after the letter's cause from now on, by name; null: nobody."""
+
+    to: Name | None

@@ -11,7 +11,7 @@ from triggers.replaying import Played, Replay
 from triggers.schemas import Slug, Strict
 
 NEWEST = 50  # entries of its history beside an agent
-Outcome = Literal["moved", "no_move", "guarded", "could_not_evaluate", "unknown_state", "suppressed"]
+Outcome = Literal["moved", "no_move", "guarded", "could_not_evaluate", "unknown_state", "too_late", "suppressed"]
 
 
 class AgentFilters(Filters):

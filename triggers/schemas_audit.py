@@ -39,5 +39,15 @@ class AuditRow(Schema):
     hash: str
 
     @classmethod
-    def of(cls, row: Audit) -> dict[str, Any]:
-        return {name: getattr(row, name) for name in cls.model_fields}
+    def of(cls, row: Audit, *, payload: bool) -> dict[str, Any]:
+        """`payload`: may the reader see arguments, of which headlines are made?"""
+        own = {name: getattr(row, name) for name in cls.model_fields}
+        return own if payload else {**own, "detail": without_headline(row.detail)}
+
+
+def without_headline(detail: dict[str, Any]) -> dict[str, Any]:
+    """What a person saw, but for the words that arguments are told in."""
+    saw = detail.get("saw")
+    if not isinstance(saw, dict):
+        return detail
+    return {**detail, "saw": {name: value for name, value in saw.items() if name != "title"}}

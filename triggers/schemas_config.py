@@ -7,14 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from ninja import Schema
 from pydantic import Field
 
-from project.lib.pages import Filters, Instant, Number, Words
+from project.lib.pages import Filters, Instant, Words
 from project.lib.schema import Moment
 from triggers import overflow
 from triggers.models import Refusal, Source, Trigger, Watch
 from triggers.models.rhythm import SHORTEST
 from triggers.schemas import Name, Slug, Strict
-from triggers.sources.details import warning_of
-from triggers.trying import TRIED, Trial
+from triggers.unusable import standing_warning
 from triggers.vitals import vitals_of
 
 
@@ -38,7 +37,7 @@ class SourceFields(Strict):
     types: list[str] = Field([], max_length=100)
     idempotency_key: str = ""
     rate_limit: RateLimit | None = RateLimit(limit=600, period=60)
-    on_overload: Literal["refuse", "accept"] = "refuse"
+    on_overload: Literal["refuse", "accept"] | None = None  # null: as its provider needs it
     dedupe_window: int | None = Field(None, ge=60, le=366 * 86400)  # null: what the provider's retries ask for
     max_body: int | None = Field(None, ge=1, le=64 * 1024 * 1024)
     expect_every: Literal[0] | Annotated[int, Field(ge=SHORTEST, le=366 * 86400)] | None = None
@@ -197,7 +196,7 @@ class SourceOut(Schema):
     def of(cls, source: Source, *, vitals: bool = False) -> dict[str, Any]:
         made = {"secrets", "health", "vitals", "skips", "warning"}
         facts = {name: getattr(source, name) for name in set(cls.model_fields) - made}
-        facts |= {"secrets": source.secret_hints, "warning": warning_of(source)}
+        facts |= {"secrets": source.secret_hints, "warning": standing_warning(source)}
         facts["skips"] = skips_of(source) if vitals else None
         return {**facts, "health": WatchOut.of(source), "vitals": VitalsOut.of(source) if vitals else None}
 
@@ -330,56 +329,6 @@ class TriggerOut(Schema):
     def of(cls, trigger: Trigger, *, health: bool = False) -> dict[str, Any]:
         facts = {name: getattr(trigger, name) for name in set(cls.model_fields) - {"health"}}
         return {**facts, "health": overflow.health_of(trigger) if health else None}
-
-
-class TrialIn(Strict):
-    """`event`: the number of a stored one, or a CloudEvents object that did not happen. Without it the newest events
-    of the trigger's source, received `since` then. `sample` is the name of a made-up delivery; `estimate` asks how
-    often it would have run in the last 30 days."""
-
-    event: Number | dict[str, Any] | None = None
-    sample: str = ""
-    since: Instant | None = None
-    after: int | None = Field(None, ge=0)  # a number: what came since then, also while the trigger is off
-    limit: int = Field(TRIED, ge=1, le=200)
-    estimate: bool = False
-
-
-class TrialOut(Schema):
-    """`seq` is null for an event that did not happen; `detail` quotes the payload and is hidden with it."""
-
-    seq: int | None
-    type: str
-    outcome: Literal["matched", "not_matched", "could_not_evaluate"]
-    clause: str
-    detail: str | None = None
-
-    @classmethod
-    def of(cls, trial: Trial, *, payload: bool) -> dict[str, Any]:
-        event, verdict = trial.event, trial.verdict
-        told = {"seq": getattr(event, "pk", None), "type": event.type}
-        return told | {
-            "outcome": verdict.outcome,
-            "clause": verdict.clause,
-            "detail": verdict.detail if payload or not verdict.clause else None,
-        }
-
-
-class EstimateOut(Schema):
-    """Of `looked` events since then it would have run `matched`; `approvals` by what its runs asked so far."""
-
-    looked: int
-    matched: int
-    unclear: int
-    since: Moment | None
-    approvals: int | None
-    is_cut: bool
-
-
-class TrialsOut(Schema):
-    matched: int
-    events: list[TrialOut]
-    estimate: EstimateOut | None = None
 
 
 # --- switch ---

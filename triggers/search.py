@@ -3,6 +3,7 @@
 Both databases see the same words, one space apart, so that they find the same. Letters of Chinese, Japanese and
 Korean stand alone: any part of such a text is found."""
 
+import logging
 import re
 import time
 import unicodedata
@@ -10,18 +11,21 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
-from django.db import connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.models import Exists, OuterRef, Q
 
+from project.lib.retrying import passes
 from triggers.models import Counted, Event, EventWords
 from triggers.models.tally import BEGINNING
 
+logger = logging.getLogger("nightdesk.search")
 ALONE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"  # letters that are words of their own
 WORD = re.compile(rf"[{ALONE}]|[^\W_{ALONE}]+")
 ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|(.))", re.IGNORECASE | re.DOTALL)
 LONGEST_WORD = 60  # characters; the rest of a longer one is not looked at
 MOST_WORDS = 10_000  # of one event
 MOST_TEXT = 256 * 1024  # characters of a payload that are read
+MOST_BYTES = 700 * 1024  # of the words of one event in UTF-8: PostgreSQL takes 1 MiB with what it notes of each
 MOST_TERMS = 10  # of one question
 FOUND = 5_000  # events that one question by words finds, the newest
 REACH = 100_000  # newest events in whose type, subject and id also parts of words are looked for
@@ -91,7 +95,7 @@ def index() -> int:
     reached = row.until
     while time.monotonic() < until and (events := wordless(reached)):
         with transaction.atomic():
-            EventWords.objects.bulk_create(map(worded, events), ignore_conflicts=True)
+            write([worded(event) for event in events])
             reached = events[-1].received_at
             Counted.objects.filter(name=NAME, until__lt=reached).update(until=reached)
         done += len(events)
@@ -107,10 +111,38 @@ def wordless(reached: datetime) -> list[Event]:
     return list(rows.defer("headers", "credentials").order_by("received_at", "pk")[:PIECE])
 
 
+def write(rows: list[EventWords]) -> None:
+    """Words that the database takes in no form leave their event without any; those of the others stay."""
+    try:
+        with transaction.atomic():
+            EventWords.objects.bulk_create(rows, ignore_conflicts=True)
+    except DatabaseError as error:
+        if is_passing(error):
+            raise
+        if len(rows) > 1:
+            for row in rows:
+                write([row])
+            return
+        [row] = rows
+        logger.warning("E-%s is found by none of its words: %s", row.event_id, str(error).strip())
+        EventWords.objects.bulk_create([EventWords(event_id=row.event_id, facts="", whole="")], ignore_conflicts=True)
+
+
+def is_passing(error: DatabaseError) -> bool:
+    return isinstance(error, OperationalError) and passes(error)
+
+
 def worded(event: Event) -> EventWords:
     facts = list(words_of(f"{event.type} {event.subject} {event.ce_id}"))
     payload = islice(words_of(text_of(event)), MOST_WORDS)
-    return EventWords(event=event, facts=" ".join(facts), whole=" ".join([*facts, *payload]))
+    return EventWords(event=event, facts=" ".join(facts), whole=cut(" ".join([*facts, *payload])))
+
+
+def cut(words: str) -> str:
+    """As many whole words as fit; a letter may have become eighteen as it was folded."""
+    if len(words) <= MOST_BYTES // 4 or len(told := words.encode()) <= MOST_BYTES:
+        return words
+    return told[:MOST_BYTES].decode(errors="ignore").rpartition(" ")[0]
 
 
 def text_of(event: Event) -> str:

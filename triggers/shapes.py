@@ -3,6 +3,7 @@
 A figure is `{"n", "types": {type: n}, "props"?: {name: figure}, "items"?: figure, "values"?: {text: n}}`; it only
 grows, so it can be told at any time which members were always there, and which texts come from a small set."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ MOST_PARTS = 600  # figures of one type
 MOST_ITEMS = 20  # of one list that are looked at
 MOST_VALUES = 8  # texts of one place that may be a set
 LONGEST_VALUE = 40  # characters of such a text
+OF_PEOPLE = re.compile(r"@|\d{6}")  # an address, a number: whoever is named so is no member of a set
 SURE = 5  # times each text must have come on average before they are called a set
 QUOTING = ("enum", "const", "default", "examples")  # words of a schema that hold values
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -53,7 +55,7 @@ def note_text(shape: Shape, text: str) -> None:
     if values is None:
         return
     values[text] = values.get(text, 0) + 1
-    if len(values) > MOST_VALUES or len(text) > LONGEST_VALUE:
+    if len(values) > MOST_VALUES or len(text) > LONGEST_VALUE or OF_PEOPLE.search(text):
         shape["values"] = None  # any text at all
 
 

@@ -17,7 +17,7 @@ from project.lib import clock
 from project.lib.apart import each
 from project.lib.live import changed
 from triggers.ingest import store_internal
-from triggers.models import Event, Refusal, Rhythm, Source
+from triggers.models import Event, Rhythm, Source
 from triggers.models.rhythm import SHORTEST, SILENT_AFTER
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def newest_of(source: Source, rhythm: Rhythm) -> list[Came]:
 
 def newest_repeat(source: Source) -> datetime | None:
     """When a delivery that was known already last came: an alarm that rings for as long as all is well has one key."""
-    again = source.refusals.filter(reason__in=Refusal.REPEATS).order_by("-pk")
+    again = source.refusals.repeats().order_by("-pk")
     return again.values_list("at", flat=True).first()
 
 

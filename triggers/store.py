@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import orjson
 
-from triggers import flow
-from triggers.dialect import MOST_PARAMETERS, Dialect, Key, Opening, marks, parts
+from triggers import flow, seen
+from triggers.dialect import MOST_PARAMETERS, Dialect, Opening, marks, parts
 from triggers.envelope import Arrival
 from triggers.errors import TriggerFull
-from triggers.matching import Rule
-from triggers.routing import Route, Told
+from triggers.matching import Rule, RuleOutcome
+from triggers.routing import Route
 
 EVENT_COLUMNS = (
     *("id", "source_id", "source_slug", "ce_id", "ce_source", "type", "subject", "time", "datacontenttype"),
@@ -25,7 +25,7 @@ RUN_COLUMNS = (
     *("attempt", "crashes", "queued_at", "due_at", "rung_at", "lease_owner", "waiting_for", "send_again"),
     "requester_id",
 )
-EVENTS, RUNS, SEEN = "triggers_event", "triggers_run", "triggers_seen"
+EVENTS, RUNS = "triggers_event", "triggers_run"
 
 
 @dataclass(slots=True)
@@ -42,6 +42,11 @@ class Member:
     bells: list[int] = field(default_factory=list)  # of these, what may be taken up at once
     full: TriggerFull | None = None  # why it was not stored
     awaited: bool = True  # whether a run may wait for an event of this type
+
+    @property
+    def is_held(self) -> bool:
+        """Its source sends too fast: it is matched when its turn comes, not right away."""
+        return self.route.is_held
 
     @property
     def told_status(self) -> str:
@@ -62,7 +67,7 @@ def write(db: Dialect, members: Sequence[Member], version: int) -> None:
         raise ConfigChanged
     for member, seq in zip(members, opening.events, strict=True):
         member.seq, member.ce_id = seq, member.arrival.ce_id
-    claim(db, members, opening.now)
+    seen.claim(db, members, opening.now)
     fresh = [member for member in members if member.status != "duplicate"]
     if fresh:
         start(db, fresh, opening, at_edge=True)
@@ -79,54 +84,6 @@ def start_runs(db: Dialect, member: Member, version: int) -> bool:
         return False
     start(db, [member], opening, at_edge=False)
     return True
-
-
-Wanted = dict[Key, tuple["Member", str]]  # (source, key) -> who claims it, and what a repeat is told
-
-
-def claim(db: Dialect, members: Sequence[Member], now: datetime) -> None:
-    """Claim every key of the batch in one sorted statement; whose key was taken is a duplicate of the first."""
-    wanted: Wanted = {}
-    twins: list[tuple[Member, Member, str]] = []
-    for member in members:
-        source_id = member.arrival.source_id or 0
-        keys = [((source_id, key), (member, why)) for key, why in member.arrival.keys]
-        again = next(((key, why) for key, (_, why) in keys if key in wanted), None)
-        if again is None:
-            wanted.update(keys)
-        else:
-            twins.append((member, wanted[again[0]][0], again[1]))
-    if wanted:
-        name_firsts(db, wanted, db.claim(claims_of(db, wanted, now), db.when(now)))
-    for member, twin, reason in twins:
-        mark_duplicate(member, twin.seq, twin.ce_id, reason)
-
-
-def claims_of(db: Dialect, wanted: Wanted, now: datetime) -> list[tuple[Any, ...]]:
-    """Sorted, so that two processes never wait for each other in a ring."""
-    windows = {member.arrival.window for member, _ in wanted.values()}
-    until = {window: db.when(now + timedelta(seconds=window)) for window in windows}
-    sorted_keys = [(key, wanted[key][0]) for key in sorted(wanted)]
-    return [(*key, member.seq, until[member.arrival.window]) for key, member in sorted_keys]
-
-
-def name_firsts(db: Dialect, wanted: Wanted, taken: set[Key]) -> None:
-    """Name the first event of every lost key; what a repeat claimed beside them is free again."""
-    lost = sorted(wanted.keys() - taken)
-    if not lost:
-        return
-    firsts = db.holders(lost)
-    for key in (key for key in wanted if key in firsts):  # a delivery's id is named before its body
-        (member, reason), (seq, ce_id) = wanted[key], firsts[key]
-        if member.status != "duplicate":
-            mark_duplicate(member, seq, ce_id or member.arrival.ce_id, reason)
-    for key in sorted(taken):
-        if wanted[key][0].status == "duplicate":  # a repeat claims nothing: its other key may be a newcomer's own
-            db.run(f'DELETE FROM "{SEEN}" WHERE source_id = %s AND "key" = %s', list(key))
-
-
-def mark_duplicate(member: Member, seq: int, ce_id: str, reason: str) -> None:
-    member.status, member.reason, member.seq, member.ce_id = "duplicate", reason, seq, ce_id
 
 
 @dataclass(slots=True)
@@ -153,12 +110,12 @@ def start(db: Dialect, fresh: Sequence[Member], opening: Opening, *, at_edge: bo
             if rule.flow is None:
                 plain.append(one)
                 note_start(one)
-            elif held_back(db, one, opening.now, at_edge=at_edge):
+            elif passes_limits(db, one, opening.now, at_edge=at_edge):
                 db.insert(RUNS, RUN_COLUMNS + flow.FLOW_COLUMNS, [(*run_row(db, one, moment), *(one.values or ()))])
     db.insert(RUNS, RUN_COLUMNS, [run_row(db, one, moment) for one in plain])
 
 
-def held_back(db: Dialect, one: Start, now: datetime, *, at_edge: bool) -> bool:
+def passes_limits(db: Dialect, one: Start, now: datetime, *, at_edge: bool) -> bool:
     """Let the trigger's limits decide; whether a run is to be written."""
     member, rule = one.member, one.rule
     keys = member.route.keys.get(rule.trigger_id, {})
@@ -168,8 +125,10 @@ def held_back(db: Dialect, one: Start, now: datetime, *, at_edge: bool) -> bool:
         member.full = full
         raise
     if decision.values is None:
-        told = {"outcome": decision.outcome, "detail": decision.detail}
-        outcome_of(member, rule).update(told | ({"run": decision.run} if decision.run else {}))
+        told = outcome_of(member, rule)
+        told["outcome"], told["detail"] = decision.outcome, decision.detail
+        if decision.run:
+            told["run"] = decision.run
         return False
     one.due, one.values, one.rings = decision.due, decision.values, decision.rings
     note_start(one)
@@ -183,7 +142,7 @@ def note_start(one: Start) -> None:
     outcome_of(one.member, one.rule)["run"] = one.run_id
 
 
-def outcome_of(member: Member, rule: Rule) -> Told:
+def outcome_of(member: Member, rule: Rule) -> RuleOutcome:
     for told in member.route.outcomes:
         if told["trigger"] == rule.slug:
             return told

@@ -19,7 +19,7 @@ EVERY = 5.0  # seconds between two writes of one process
 DOOR = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # seconds, upper ends
 SLOW = (0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0, 28800.0, 86400.0, 604800.0)
 DOLLARS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-LADDERS = {"door": DOOR, "run_cost": DOLLARS}  # of the histograms; every other one climbs SLOW
+BUCKETS = {"door": DOOR, "run_cost": DOLLARS}  # of the histograms; every other one has SLOW
 SUM = "sum"
 Key = tuple[str, tuple[str, ...]]
 
@@ -38,18 +38,18 @@ def note(name: str, *labels: str, by: float = 1) -> None:
 
 def door(seconds: float) -> None:
     """How long one delivery took at the door, from its headers to the end of the answer."""
-    place = rung("door", seconds)
+    place = bucket("door", seconds)
     with _lock:
         _fresh["door", (place,)] += 1
         _fresh["door", (SUM,)] += seconds  # type: ignore[assignment]
         begin_to_write()
 
 
-def rung(name: str, seconds: float) -> str:
-    """The rung of a histogram's ladder on which `seconds` falls: its upper end as text."""
-    ladder = LADDERS.get(name, SLOW)
-    place = bisect_left(ladder, seconds)
-    return str(ladder[place]) if place < len(ladder) else "+Inf"
+def bucket(name: str, value: float) -> str:
+    """The bucket of a histogram into which `value` falls: its upper end as text."""
+    ends = BUCKETS.get(name, SLOW)
+    place = bisect_left(ends, value)
+    return str(ends[place]) if place < len(ends) else "+Inf"
 
 
 def begin_to_write() -> None:

@@ -19,7 +19,7 @@ from triggers.store import Member
 from triggers.threads import beside
 
 logger = logging.getLogger("nightdesk.door")
-BELLS = 2  # of one round: a worker that hears one goes on with whatever is due
+BELLS = 2  # of one round: a worker that hears one goes on with whatever is due, and rings for the others
 REST = 0.05  # seconds between two rounds: a bell costs as much as two deliveries, and a worker at work needs none
 LONG_REST = 0.2  # the same while events pour in: workers go from one to the next, and would hear all those bells later
 MOST = 10_000  # events whose bells and waits are still to come; what is beyond is left to tick
@@ -32,7 +32,7 @@ class Told(NamedTuple):
     seq: int
     bells: tuple[int, ...]  # runs that may be taken up at once
     awaited: bool
-    later: bool  # it was too large to be matched at the door
+    later: bool  # it was too large to be matched at the door, or there was no room for what it starts
     correlationid: str = ""  # perhaps the name of an agent
 
 
@@ -80,7 +80,7 @@ class Teller:
 
 
 def told_of(member: Member) -> Told:
-    is_later = member.route.status == LATER
+    is_later = member.route.status == LATER and not member.is_held
     return Told(member.seq, tuple(member.bells), member.awaited, is_later, member.arrival.correlationid)
 
 

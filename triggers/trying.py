@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from django.db.models import QuerySet
+
 from project.lib import clock
 from triggers import configure, registry, routing
 from triggers.cloudevents import STRUCTURED, read_events
@@ -64,10 +66,25 @@ def judged(rule: Rule, event: Event | Arrival) -> Verdict:
 
 def newest_events(source: str, *, most: int = TRIED, since: datetime | None = None) -> list[Event]:
     """The newest events of a source (`*`: of all) that still have their payload, received since then."""
+    return [event for event in readable(source)[:most] if since is None or event.received_at >= since]
+
+
+def readable(source: str) -> QuerySet[Event]:
+    """The events of a source (`*`: of all) that still have their payload, the newest first."""
     rows = Event.objects.filter(pruned_at=None).order_by("-pk")
-    if source != "*":
-        rows = rows.filter(source_slug=source)
-    return [event for event in rows[:most] if since is None or event.received_at >= since]
+    return rows if source == "*" else rows.filter(source_slug=source)
+
+
+def first_taken(rule: Rule, events: Iterable[Event]) -> Event | None:
+    """The first whose source and type the rule listens to, whatever its filter says."""
+    return next((event for event in events if rule.listens_to(event.source_slug, event.type)), None)
+
+
+def newest_taken(rule: Rule) -> Event | None:
+    """Of the newest MOST_ESTIMATED events of its source the newest that the rule listens to."""
+    told = readable(rule.source).values_list("pk", "source_slug", "type")[:MOST_ESTIMATED]
+    found = next((pk for pk, slug, type in told if rule.listens_to(slug, type)), None)
+    return Event.objects.get(pk=found) if found else None
 
 
 def sample(given: dict[str, Any], source: str) -> Arrival:
@@ -106,9 +123,7 @@ class Estimate:
 def estimate(rule: Rule, handler: str) -> Estimate:
     """Ask the rule of the events of the last 30 days, the newest MOST_ESTIMATED of them, for PATIENCE at most."""
     until, oldest = time.monotonic() + PATIENCE, clock.now() - ESTIMATED_FOR
-    rows = Event.objects.filter(received_at__gt=oldest, pruned_at=None).defer("credentials").order_by("-pk")
-    if rule.source != "*":
-        rows = rows.filter(source_slug=rule.source)
+    rows = readable(rule.source).filter(received_at__gt=oldest).defer("credentials")
     looked, since, told = 0, None, Counter[str]()
     for event in rows[:MOST_ESTIMATED].iterator(chunk_size=200):
         told[judged(rule, event).outcome] += 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from project.lib.prepared import Select
+from project.lib.prepared import Both, Select
 from triggers.models import Run, Trigger
 from triggers.models.run import RunQuerySet
 
@@ -71,14 +71,13 @@ class Line:
 
     def __init__(self, due: Callable[..., RunQuerySet], **kinds: type) -> None:
         self.due, self.kinds = due, kinds
-        self.firsts = Select(lambda **given: firsts(due(**given)), **kinds)
-        self.first_alone = Select(lambda **given: first_alone(due(**given)), **kinds)
+        of_triggers = Select(lambda **given: firsts(due(**given)), **kinds)
+        self.firsts = Both(of_triggers, Select(lambda **given: first_alone(due(**given)), **kinds))
         self.queues: dict[tuple[bool, int], Select] = {}
 
     def heads(self, **given: Any) -> list[tuple[int | None, int]]:
         """`(trigger, run)` where one is due."""
-        found = [*self.firsts(**given), *self.first_alone(**given)]
-        return [(trigger, run) for trigger, run in found if run is not None]
+        return [(trigger, run) for trigger, run in self.firsts(**given) if run is not None]
 
     def queue(self, trigger: int | None, most: int, **given: Any) -> list[int]:
         """The first runs of one trigger, or of those that have none."""

@@ -26,7 +26,7 @@ def switch(row: Source | Trigger, *, on: bool, by: "User | None", reason: str = 
             raise NotValid("It is archived; make a new one instead.")
         if held.enabled == on:
             return
-        plan = fire.settled(held, {"enabled": on}) if isinstance(held, Source) else {}
+        plan = fire.replan(held, {"enabled": on}) if isinstance(held, Source) else {}
         if on:
             held.enable(by=by, **plan)
         else:
@@ -37,14 +37,18 @@ def switch(row: Source | Trigger, *, on: bool, by: "User | None", reason: str = 
 
 
 def archive(row: Source | Trigger, *, by: "User | None") -> None:
-    """Take it out of use for good; what it did before stays readable."""
+    """Take it out of use for good; what it did before stays readable. Runs of a trigger that have not started end with
+    the next tick; those that have go on to their end, also when it was paused."""
     with transaction.atomic():
         held = lock(row)
         if held.archived_at is None:
             was_on = held.enabled
-            held.archive(by=by, **(fire.settled(held, {"enabled": False}) if isinstance(held, Source) else {}))
+            held.archive(by=by, **(fire.replan(held, {"enabled": False}) if isinstance(held, Source) else {}))
             if isinstance(held, Source) and was_on:
                 switched(held, by=by, reason="archived")
+            if isinstance(held, Trigger):
+                fresh = held.runs.filter(status="queued", started_at=None, cancel_requested_at=None)
+                fresh.update(cancel_requested_at=clock.now(), cancel_reason="archived", ended_by=by)
             changed(topic_of(row), id=row.slug)
 
 
@@ -58,9 +62,14 @@ def add_secret(source: Source, value: str, *, by: "User | None", keep_old: bool,
         if any(item["value"] == value for item in before):
             raise NotValid("This secret is in force already.", field="value")
         if old_until is not None:
-            before = [item | {"ends_at": old_until.isoformat()} for item in before]
+            before = [item | {"ends_at": earlier(item.get("ends_at"), old_until)} for item in before]
         held.change(by=by, verb="add secret", secrets=[{"value": value}, *before])
         changed("sources", id=source.slug)
+
+
+def earlier(ends_at: str | None, until: datetime) -> str:
+    """When an old secret ends that is kept `until` then: it may have an end of its own before."""
+    return min(until, datetime.fromisoformat(ends_at) if ends_at else until).isoformat()
 
 
 def end_secret(source: Source, number: int, hint: str, *, by: "User | None") -> None:

@@ -38,6 +38,7 @@ urlpatterns = [
     path("runs/<int:pk>/choice", runs.unblock_run, name="run-unblock"),
     path("dead-letters", dead_letters.dead_letters, name="dead-letters"),
     path("dead-letters/g/<slug:fingerprint>", dead_letters.group, name="dead-letter-group"),
+    path("dead-letters/g/<slug:fingerprint>/assignment", dead_letters.assign_cause, name="cause-assign"),
     path("dead-letters/<int:pk>", dead_letter.dead_letter, name="dead-letter"),
     path("dead-letters/<int:pk>/edit", dead_letter.edit_letter, name="dead-letter-edit"),
     path("dead-letters/<int:pk>/reruns", dead_letter.redrive_letter, name="dead-letter-redrive"),

@@ -14,7 +14,8 @@ from triggers.models import Event, Refusal, Rhythm, Source
 
 REPEATS = Refusal.REPEATS
 SHOWN = 12  # deliveries
-TIMED = 50  # newest events whose own time is compared with ours
+TIMED = 50  # events that tell their own time, which is compared with ours
+LOOKED = 500  # newest events among which they are looked for
 FEWEST = 3  # of them; from fewer nothing is said
 STATUSES = 200  # newest events whose states are counted
 LOST = ("suppressed", "stopped", "invalid")  # states of which a person should know
@@ -39,7 +40,7 @@ class Vitals:
 
     rhythm: Rhythm | None
     next_expected: datetime | None
-    refused: dict[str, int]  # by reason, of what is kept
+    refused: dict[str, int]  # by reason, of what is kept and nobody admitted
     repeats: int
     stopped: dict[str, int]  # suppressed, stopped and invalid ones among the newest events
     skew: float | None  # seconds its clock is behind ours; negative: ahead
@@ -62,7 +63,8 @@ class Vitals:
 
 def vitals_of(source: Source) -> Vitals:
     rhythm = getattr(source, "rhythm", None)
-    counted = dict(source.refusals.values_list("reason").annotate(n=Count("pk")).order_by("-n", "reason"))
+    kept = source.refusals.filter(admitted_at=None).values_list("reason")  # nobody admits a repeat
+    counted = dict(kept.annotate(n=Count("pk")).order_by("-n", "reason"))
     states = Counter(newest(source).values_list("status", flat=True)[:STATUSES])
     return Vitals(
         rhythm=rhythm,
@@ -85,8 +87,8 @@ def next_expected(source: Source, rhythm: Rhythm | None) -> datetime | None:
 
 def skew_of(source: Source) -> float | None:
     """By how much the sender's clock differs from ours, by the quickest of its newest events."""
-    timed = newest(source).filter(time__isnull=False).values_list("received_at", "time")[:TIMED]
-    late = sorted((came - said).total_seconds() for came, said in timed)
+    timed = [pair for pair in newest(source).values_list("received_at", "time")[:LOOKED] if pair[1] is not None]
+    late = sorted((came - said).total_seconds() for came, said in timed[:TIMED])
     return round(late[int(len(late) * EARLY)], 1) if len(late) >= FEWEST else None
 
 

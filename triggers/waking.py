@@ -10,16 +10,17 @@ from django.db.models import Exists, OuterRef, Q
 from project.lib import clock
 from project.lib.apart import apart, each
 from project.lib.failpoints import failpoint
-from project.lib.live import changed
+from project.lib.live import all_changed, changed
 from project.lib.states import IllegalMove
 from triggers import bells
-from triggers.models import Event, Run, Wait
+from triggers.models import Event, Run, Step, Wait
 
 DEAF = ("accepted", "invalid", "stopped")  # events of these statuses wake nobody; the first are matched soon
 BATCH = 1000  # waits looked at in one go
 ASKED = 200  # of them in one statement: for many more PostgreSQL reads all runs instead
 EXPIRED = 1000  # runs whose time has come in one transaction: the door waits for no longer than that
 WAKE_FOR = 2.0  # seconds of one round spent on them
+MANY = 10_000  # woken in one round: what PostgreSQL last counted of the queue is true no more
 BREATH = 0.01  # seconds between two such transactions, in which whoever else writes gets SQLite's only lock
 
 
@@ -61,7 +62,16 @@ def answer_to(wait: Wait) -> Event | None:
         events = events.filter(source_slug=wait.source)
     if wait.subject is not None:
         events = events.filter(subject=wait.subject)
-    return events.exclude(ended_waits__run=wait.run_id).order_by("pk").first()
+    events = events.exclude(ended_waits__run=wait.run_id).exclude(pk__in=spent_before(wait.run))
+    return events.order_by("pk").first()
+
+
+def spent_before(run: Run) -> set[int]:
+    """The events that ended waits of the runs that `run` repeats, as far as it keeps what these remember."""
+    if run.rerun_of_id is None:
+        return set()
+    kept = Step.objects.filter(run=run, kind="wait", fence=0, status="done").select_related("blob")
+    return {step.result["event"] for step in kept}
 
 
 def end_wait(wait: Wait, event: Event) -> bool:
@@ -69,8 +79,9 @@ def end_wait(wait: Wait, event: Event) -> bool:
     with transaction.atomic():
         run = Run.objects.select_for_update(no_key=True).get(pk=wait.run_id)
         now = clock.now()
-        if Wait.objects.filter(run=run, event=event).exists():
+        if Wait.objects.filter(run=run, event=event).exists() or event.pk in spent_before(run):
             return False
+        changed("events", id=event.pk)
         return bool(Wait.objects.filter(pk=wait.pk).end("resolve", now, event=event)) and requeue(run, now)
 
 
@@ -97,22 +108,41 @@ def expire_due(now: datetime, *, seconds: float = WAKE_FOR) -> int:
             break
         if connection.vendor == "sqlite":
             time.sleep(BREATH)
+    if woken >= MANY:
+        have_counted()
     return woken
+
+
+def have_counted() -> None:
+    """PostgreSQL plans by what autovacuum counted up to a minute ago: of a queue it takes for empty it reads and sorts
+    all, for each look at its head."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"ANALYZE (SKIP_LOCKED) {Run._meta.db_table}")
 
 
 def expire_batch(now: datetime) -> int:
     """End the waits of the runs that were due first at `now`, and put these back into the queue."""
     due = Run.objects.select_for_update(skip_locked=True, no_key=True).filter(status="waiting", wake_at__lte=now)
     with transaction.atomic():
+        leave_to_the_disk()
         run_ids = list(due.order_by("wake_at").values_list("pk", flat=True)[:EXPIRED])
         if not run_ids:
             return 0
         now = clock.now()
         Wait.objects.filter(run__in=run_ids, expires_at__lte=now).end("expire", now)
         woken = Run.move_all("wake", run_ids, due_at=now, wake_at=None, waiting_for="", rung_at=None)
-        changed("runs")
+        all_changed("runs", run_ids)
     failpoint("after_expiry")
     return woken
+
+
+def leave_to_the_disk() -> None:
+    """This transaction waits for no disk: nobody is told of it, one that a crash swallows is made again by the next
+    round, and whoever goes on from what it wrote has it on the disk before his own."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL synchronous_commit = off")
 
 
 def repair(after: int, *, limit: int = BATCH) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from project.lib.deferred import deferred
 from project.lib.turnstile import Turnstile
+from project.lib.wal import Log
 from triggers import store
 from triggers.dialect import Cursor, Dialect, Postgres, marks
 from triggers.store import Member
@@ -24,7 +25,7 @@ PATIENCE = 20.0  # seconds the writer waits for SQLite's lock
 STATEMENTS = 256  # of the writer's connection that stay compiled
 COPY_AFTER = 64  # commits, 32 MB of full ones: a page that many batches touch is copied back once
 PRAGMAS = (
-    *("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"),
+    *("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"),  # the writer asks for the disk himself
     "wal_autocheckpoint=32000",  # pages, 128 MB: only where the log is not copied back beside the commits
     "cache_size=-32768",  # KiB: the indexes a batch touches stay at hand
 )
@@ -73,6 +74,7 @@ class SqliteWriter(Writer):
         self.path = path
         self.db: sqlite3.Connection | None = None
         self.turnstile = Turnstile(path)
+        self.log = Log(path)
         self.commits = 0  # since the log was copied into the database
         self.copier = ThreadPoolExecutor(1, thread_name_prefix="door-copier")
         self.copying: Future[None] | None = None
@@ -85,13 +87,15 @@ class SqliteWriter(Writer):
         return self.db
 
     def commit(self, members: Sequence[Member], version: int) -> None:
-        with translated():
+        with translated(self.log):
+            self.log.trust()
             db = Dialect(self.connected().cursor(), "?")
             with self.turnstile.held():
                 self.write(db, members, version)
         try:
+            self.log.flush()
             read_back(db, members)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise Unconfirmed(str(error)) from error
 
     def write(self, db: Dialect, members: Sequence[Member], version: int) -> None:
@@ -102,6 +106,7 @@ class SqliteWriter(Writer):
             written = True
             db.cursor.execute("COMMIT")
         except BaseException as error:
+            self.log.heed(error)
             if self.connected().in_transaction:
                 self.undo(db)
             elif written:  # the disk failed during COMMIT: what it holds is not known
@@ -113,11 +118,10 @@ class SqliteWriter(Writer):
         try:
             db.cursor.execute("ROLLBACK")
         except sqlite3.Error:
-            self.connected().close()
-            self.db = None
+            self.disconnected()
 
     def read_version(self) -> int:
-        with translated():
+        with translated(self.log):
             return Dialect(self.connected().cursor(), "?").version()
 
     def tend(self) -> None:
@@ -129,36 +133,46 @@ class SqliteWriter(Writer):
             self.copying = self.copier.submit(copy_beside, self.path)
         elif self.copying is not None and self.copying.done():
             self.copying, self.commits = None, 0
-            copy_back(self.connected())
+            copy_back(self.connected(), self.log)
 
     def disconnect(self) -> None:
         self.copier.shutdown()
+        self.disconnected()
+        self.turnstile.close()
+
+    def disconnected(self) -> None:
+        """Its log may be another file once nobody has the database open."""
+        self.log.close()
         if self.db is not None:
             self.db.close()
             self.db = None
-        self.turnstile.close()
 
 
 def copy_beside(path: str) -> None:
     with contextlib.closing(sqlite3.connect(path)) as db:
-        copy_back(db)
+        copy_back(db, Log(path))
 
 
-def copy_back(db: sqlite3.Connection) -> None:
+def copy_back(db: sqlite3.Connection, log: Log) -> None:
     """As much of the log as nobody still reads; what cannot be copied now is copied the next time."""
-    with contextlib.suppress(sqlite3.Error):
+    try:
         db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    except sqlite3.Error as error:
+        log.heed(error)
 
 
 @contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """What sqlite3 raises, as Django's own errors."""
+def translated(log: Log) -> Iterator[None]:
+    """What sqlite3 and a log in doubt raise, as Django's own errors."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        raise OperationalError(str(error)) from error
     except sqlite3.Error as error:
-        raise DatabaseError(str(error)) from error
+        log.heed(error)
+        raise (OperationalError if isinstance(error, sqlite3.OperationalError) else DatabaseError)(
+            str(error)
+        ) from error
+    except OSError as error:
+        raise OperationalError(str(error)) from error
 
 
 class PostgresWriter(Writer):

@@ -5,8 +5,8 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
-from project.lib.language import later, phrase
-from triggers.forms.fields import LinesField
+from project.lib.language import later, phrase, words
+from triggers.forms.fields import CodeField
 from triggers.forms.named import TYPED, SourceForm
 from triggers.models import Source
 from triggers.sources.custom import CustomScheme
@@ -14,7 +14,10 @@ from triggers.sources.scheme import Scheme
 from triggers.sources.verify import catalogue
 
 FIRST = ("github", "generic", "standard_webhooks")  # of the list of providers; then the others by name
-SCHEME = {name: {"prefix": "before"}.get(name, name) for name in CustomScheme.model_fields}  # its member -> our field
+RENAMED = {"prefix": "before", "actor": "names_actor"}
+SCHEME = {name: RENAMED.get(name, name) for name in CustomScheme.model_fields}  # its member -> our field
+MINUTE = 60  # seconds
+TYPES = words("Patterns, one a line. Others are refused. Empty: github.** for GitHub, everything for the others.")
 ALGORITHMS = (
     ("hmac-sha256", later("HMAC-SHA256")),
     ("hmac-sha512", later("HMAC-SHA512")),
@@ -36,20 +39,19 @@ def providers() -> list[tuple[str, str]]:
 class DoorForm(SourceForm):
     """A source with an address: webhook or cloudevents."""
 
-    places = {"rate_limit": "per_minute", "prefix": "before"}
+    places = {"rate_limit": "rate", "prefix": "before"}
     details = ("url", "receiver", "reply", "certificate")
 
     provider = forms.ChoiceField(label="Who signs", choices=providers)
-    types = LinesField(
-        label="Types it may send",
-        required=False,
-        help_text="Patterns, one a line. Others are refused. Empty: github.** for GitHub, everything for the others.",
-    )
-    per_minute = forms.IntegerField(
-        label="Deliveries a minute, at most",
+    rate = forms.IntegerField(
+        label="Deliveries, at most",
         required=False,
         min_value=1,
+        max_value=1_000_000,
         help_text="More are answered 429. Empty: no limit.",
+    )
+    rate_period = forms.IntegerField(
+        label="in so many seconds", required=False, min_value=1, max_value=86400, help_text="Empty: 60."
     )
     max_body = forms.IntegerField(
         label="Largest body", required=False, min_value=1, max_value=64 * 1024 * 1024, help_text="Bytes."
@@ -89,18 +91,17 @@ class DoorForm(SourceForm):
     before = forms.CharField(
         label="Before the signature", required=False, max_length=50, help_text="Such as sha256=", widget=TYPED
     )
-    template = forms.CharField(
+    template = CodeField(
         label="What is signed",
         required=False,
         max_length=500,
         help_text="{body}, {h:Header}, {sig.t} for a part of the signature header, {secret} for a plain SHA-256.",
-        widget=TYPED,
     )
     timestamp = forms.CharField(
         label="Where the time stands",
         required=False,
         max_length=120,
-        help_text="Unix seconds, signed: {h:X-Timestamp} or {sig.t}. Empty: a delivery never grows old.",
+        help_text="Unix seconds or milliseconds, signed: {h:X-Timestamp} or {sig.t}. Empty: none is too old.",
         widget=TYPED,
     )
     tolerance = forms.IntegerField(
@@ -120,9 +121,17 @@ class DoorForm(SourceForm):
         help_text="{h:X-Event} or {json:type}. Empty: the short name and .received.",
         widget=TYPED,
     )
+    names_actor = forms.CharField(
+        label="Who did it",
+        required=False,
+        max_length=120,
+        help_text="{json:user.login}. Empty: a delivery does not say.",
+        widget=TYPED,
+    )
 
     def __init__(self, data: Any = None, *, source: Source | None = None, kind: str = "") -> None:
         super().__init__(data, source=source, kind=kind)
+        self.fields["types"].help_text = TYPES
         self.fields["max_body"].help_text = phrase("Bytes. Empty: {most}.", most=", ".join(self.caps()))
         if self.kind != "webhook":  # a chat is its own provider, CloudEvents know none
             said = catalogue()[self.kind].get("says", [])
@@ -143,31 +152,30 @@ class DoorForm(SourceForm):
         return [self[name] for name in self.details if name in self.fields]
 
     def new(self) -> dict[str, Any]:
-        return {"provider": "github", "per_minute": 600, "template": "{body}"}
+        return {"provider": "github", "rate": 600, "rate_period": MINUTE, "template": "{body}"}
 
     def of_row(self, source: Source) -> dict[str, Any]:
         limit = source.rate_limit or {}
-        a_minute = round(limit["limit"] * 60 / limit["period"]) if limit else None
         return {
             **self.new(),
             **{SCHEME[name]: value for name, value in source.config.items() if name in SCHEME},
             **{name: value for name, value in source.config.items() if name in self.details},
             "provider": source.provider,
-            "types": source.types,
-            "per_minute": a_minute,
+            "rate": limit.get("limit"),
+            "rate_period": limit.get("period", MINUTE),
             "max_body": source.max_body,
         }
 
     def row_fields(self) -> dict[str, Any]:
         clean = self.cleaned_data
-        limit = {"limit": clean["per_minute"], "period": 60} if clean["per_minute"] else None
+        limit = {"limit": clean["rate"], "period": clean["rate_period"] or MINUTE} if clean["rate"] else None
         provider = clean.get("provider", "")
-        fields = {"provider": provider, "types": clean["types"], "rate_limit": limit, "max_body": clean["max_body"]}
+        fields = {"provider": provider, "rate_limit": limit, "max_body": clean["max_body"]}
         said = catalogue().get(provider or self.kind, Scheme()).get("says", [])
         fields["config"] = {name: clean[name] for name in said if clean.get(name)}
         if provider == "custom":
             fields["config"] = {name: clean[ours] for name, ours in SCHEME.items() if clean[ours] not in ("", None)}
-        return super().row_fields() | {name: value for name, value in fields.items() if name != "types" or value}
+        return super().row_fields() | fields
 
     def clean(self) -> dict[str, Any]:
         clean = super().clean() or {}

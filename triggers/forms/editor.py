@@ -38,7 +38,7 @@ class Editor:
         if not self.form.chosen_source.startswith(MAKE) or kind not in KINDS:
             return None
         made = form_for(kind)(self.data if self.was_shown("made", kind) else None, kind=kind)
-        made.prefix = "new"
+        made.under("new")
         return made
 
     def config_form(self) -> ConfigForm | None:
@@ -70,10 +70,9 @@ class Editor:
         return all(verdicts)
 
     def blame_only(self, *names: str) -> None:
-        """Keep the errors of these fields; the others are not finished yet."""
+        """Keep the errors of these fields of the trigger; the others are not finished yet."""
         for part in self.parts:
-            for name in [name for name in part.errors if part is not self.form or name not in names]:
-                del part.errors[name]
+            part.blame_only(*(names if part is self.form else ()))
 
     def row_fields(self) -> dict[str, Any]:
         """What the trigger stores; `new_source` is what its source is made of."""

@@ -26,6 +26,15 @@ class ShortNameField(forms.RegexField):
         super().__init__(SLUG, error_messages=said, **{**plain, **named})
 
 
+class CodeField(forms.CharField):
+    """An expression or a template, which may have several lines: none of them is lost, and they end as in code."""
+
+    widget = forms.Textarea(attrs={"rows": 2, **MONO})
+
+    def to_python(self, value: Any) -> Any:
+        return str(super().to_python(value)).replace("\r\n", "\n")
+
+
 class LinesField(forms.CharField):
     """A list of words, one a line; commas separate too."""
 
@@ -94,6 +103,11 @@ class DeskForm(forms.Form):
         named = str(problem.facts.get("field") or ("slug" if problem.code == "slug_taken" else ""))
         field = self.places.get(named) or self.places.get(named.partition(".")[0]) or named
         self.add_error(field if field in self.fields else None, problem.detail)
+
+    def blame_only(self, *names: str) -> None:
+        """Keep the errors of these fields; the others are not finished yet."""
+        for name in [name for name in self.errors if name not in names]:
+            del self.errors[name]
 
     def groups(self, *names: str) -> list[forms.BoundField]:
         return [self[name] for name in names if name in self.fields]

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from project.lib.language import later, words
-from triggers.forms.fields import MONO, DeskForm
+from triggers.forms.fields import CodeField, DeskForm
 from triggers.limits import Limits
 
 FULL = (
@@ -34,9 +34,7 @@ PARTS = {  # limit of the contract -> its field here -> the member it says
 LEADING = {"concurrency": "at_once", "rate_limit": "rate", "debounce": "quiet", "queue": "queue_limit"}
 
 
-class KeyField(forms.CharField):
-    widget = forms.TextInput(attrs=MONO)
-
+class KeyField(CodeField):
     def __init__(self) -> None:
         super().__init__(label="Counted apart for each", required=False, max_length=500, help_text=KEY_HELP)
 

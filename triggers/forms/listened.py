@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from project.lib.problem import Problem
 from triggers.forms.config import ConfigForm
 from triggers.forms.fields import DeskForm, Wrong
-from triggers.forms.named import SourceForm
+from triggers.forms.named import FOLD, KEPT_APART, SourceForm
 from triggers.models import Source
 from triggers.sources.database import TableSource
 from triggers.sources.kafka import TopicSource
@@ -26,9 +26,15 @@ MODELS: dict[str, type[BaseModel]] = {
 class ListenedForm(SourceForm):
     """What every source has, and `inner`: a field for each member of the config."""
 
+    folds = dict.fromkeys(KEPT_APART, FOLD)
+
     def __init__(self, data: Any = None, *, source: Source | None = None, kind: str = "") -> None:
         super().__init__(data, source=source, kind=kind)
         self.inner = ConfigForm(MODELS[self.kind], data, config=source.config if source else None)
+
+    def under(self, prefix: str) -> None:
+        super().under(prefix)
+        self.inner.prefix = f"{prefix}-{self.inner.prefix}"
 
     @property
     def wrong(self) -> list[Wrong]:
@@ -36,6 +42,10 @@ class ListenedForm(SourceForm):
 
     def is_valid(self) -> bool:
         return all([self.inner.is_valid(), super().is_valid()])
+
+    def blame_only(self, *names: str) -> None:
+        super().blame_only(*names)
+        self.inner.blame_only()
 
     def refuse(self, problem: Problem) -> None:
         field = str(problem.facts.get("field") or "")

@@ -59,7 +59,8 @@ class SecretForm(DeskForm):
         min_length=8,
         max_length=2000,
         strip=True,
-        help_text="Made up for you: copy it to the sender now, it is never shown again. Or paste the sender's own.",
+        help_text="Made up for you, and counts once it is saved. Copy it to the sender first: it is never shown again. "
+        "Or paste the sender's own.",
         widget=forms.TextInput(attrs={**MONO, "autocomplete": "off"}),
     )
     keep = forms.ChoiceField(label="The one before stays valid", choices=KEEP)

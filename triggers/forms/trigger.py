@@ -8,7 +8,7 @@ from project.lib.language import later, phrase
 from triggers import registry
 from triggers.envelope import INNER
 from triggers.forms import limits
-from triggers.forms.fields import MONO, ObjectField, ShortNameField
+from triggers.forms.fields import MONO, CodeField, ObjectField, ShortNameField
 from triggers.forms.limits import LimitsForm
 from triggers.forms.source import KINDS
 from triggers.limits import Limits
@@ -31,7 +31,7 @@ class TriggerForm(LimitsForm):
         help_text="Words between dots; * is one word, ** any number: github.issues.*",
         widget=forms.TextInput(attrs={**MONO, "list": "known-types"}),
     )
-    filter = forms.CharField(
+    filter = CodeField(
         label="Only if",
         required=False,
         max_length=2000,

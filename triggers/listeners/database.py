@@ -6,7 +6,7 @@ was told of them is known by the row's key and content, for as long as they are 
 import json
 import time
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -41,6 +41,7 @@ class TableListener(Listener):
         self.rest = self.table.every
         self.link: Link | None = None
         self.next_freed = 0.0
+        self.reached = datetime.min.replace(tzinfo=UTC)  # as far as our clock has been
 
     @property
     def mode(self) -> str:
@@ -70,6 +71,7 @@ class TableListener(Listener):
     def read_cursor(self, link: Link) -> None:
         latest = link.clock() + timedelta(seconds=self.table.overlap)
         place = self.known(self.table.table) or self.first_place(link, latest)
+        place |= self.set_back(link, place, latest)
         high, ahead = restored(place.get("high")), 0
         waiting = link.behind(high, COUNTED)
         where, values = self.beginning(link, high, restored(place.get("floor")))
@@ -100,6 +102,13 @@ class TableListener(Listener):
             self.pass_over(link, newest, latest)
         self.begin(self.table.table, **place)
         return place
+
+    def set_back(self, link: Link, place: dict[str, Any], latest: datetime) -> dict[str, Any]:
+        """A place noted of a time to come stands where the newest row is: the clock over there was set back, and all
+        that comes would lie before it. The window behind it is read again; what was told of it is known."""
+        high = restored(place.get("high"))
+        newest = link.newest(latest) if high is not None and not is_placed(high, latest) else None
+        return {} if newest is None else {"high": kept(newest), "floor": None}
 
     def pass_over(self, link: Link, newest: Any, latest: datetime) -> None:
         """Of what is there, what lies behind every place: known as it stands, and not told."""
@@ -158,7 +167,7 @@ class TableListener(Listener):
     def read_outbox(self, link: Link) -> None:
         before: set[str] = set()
         while not self.stopped.is_set():
-            asked = clock.now()
+            asked = self.latest()
             rows = link.unacknowledged(BATCH)
             places = {self.place_of(row): row for row in rows}
             if not before.isdisjoint(places):
@@ -178,7 +187,12 @@ class TableListener(Listener):
         """A row that is acknowledged is over: its key may name another. Whoever read it before that knows it still."""
         touched = link.acknowledge([[row[name] for name in self.table.key] for row in rows])
         over = [self.place_of(row) for row, many in zip(rows, touched, strict=True) if many]
-        self.claims(keys_of(over)).update(until=clock.now() + GRACE)
+        self.claims(keys_of(over)).update(until=self.latest() + GRACE)
+
+    def latest(self) -> datetime:
+        """The time, or as far as the clock had come before it was set back: what was acknowledged then is over now."""
+        self.reached = max(self.reached, clock.now())
+        return self.reached
 
     # Both
 

@@ -24,6 +24,7 @@ from triggers.sources.file import (
     Change,
     FileWatch,
     Look,
+    Skipped,
     compare,
     is_wanted,
     look_at,
@@ -90,6 +91,7 @@ class FileListener(Listener):
         self.pending: dict[bytes, Pending] = {}
         self.sweep: Sweep | None = None
         self.why = ""  # no hints are given, or a file cannot be looked at
+        self.skipped = Skipped()  # by the last look at everything
         self.is_new = True  # nothing was looked at since the listening began
         self.is_deaf = False  # hints were missed: they are asked for anew
         self.is_held = False  # what is written down found no room yet
@@ -107,7 +109,7 @@ class FileListener(Listener):
         self.hear()
         self.look_around(now)
         self.tell_settled(now)
-        self.note(Watch.WATCHING, self.why)
+        self.note(Watch.WATCHING, self.why or str(self.skipped))
 
     def pause(self) -> float:
         """Until something has settled, where that is sooner than the next turn; none while there is more to walk."""
@@ -221,17 +223,19 @@ class FileListener(Listener):
 
     def files(self) -> Iterator[tuple[bytes, Look]]:
         """What is there; raises Trouble for more than may be polled."""
-        for number, entry in enumerate(self.walked(), start=1):
+        skipped = Skipped()
+        for number, entry in enumerate(self.walked(skipped), start=1):
             if self.hints is None and number > MOST_POLLED:
                 many = f"over {MOST_POLLED:,} files are too many to be looked at every {POLL:.0f} s"
                 raise Trouble(f"{self.why}; {many}" if self.why else many)
             if self.stopped.is_set():
                 raise Trouble("stopped")
             yield entry
+        self.skipped = skipped
 
-    def walked(self) -> Iterable[tuple[bytes, Look]]:
+    def walked(self, skipped: Skipped) -> Iterable[tuple[bytes, Look]]:
         if not self.only:
-            return walk(self.root, self.watch)
+            return walk(self.root, self.watch, skipped)
         look = look_at(os.path.join(self.root, self.only))
         return [(self.only, look)] if look else []
 

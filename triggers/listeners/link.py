@@ -1,4 +1,4 @@
-"""A connection to somebody else's database: read-only but for the acknowledgement of an outbox, names quoted."""
+"""A connection to somebody else's database: read-only but for the rows of an outbox, names quoted."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -107,6 +107,12 @@ class Link:
         inner = f"SELECT 1 FROM {self.name} WHERE {self.waiting()} LIMIT {most}"
         [row] = self.rows(f"SELECT count(*) AS n FROM ({inner}) AS counted")
         return int(row["n"])
+
+    def insert(self, row: Row) -> None:
+        """Write a row; columns that are not named have what the table gives them."""
+        names = ", ".join(column(name) for name in row)
+        marks = ", ".join([self.mark] * len(row))
+        self.write(f"INSERT INTO {self.name} ({names}) VALUES ({marks})", [list(row.values())])
 
     def acknowledge(self, keys: Sequence[Sequence[Any]]) -> list[int]:
         """How many rows each of the keys acknowledged: none when it is empty, or somebody else was first."""

@@ -5,6 +5,7 @@ from triggers.models.audit import Audit
 from triggers.models.blob import Blob
 from triggers.models.breaker import Breaker
 from triggers.models.bulk import Bulk, BulkItem
+from triggers.models.cause import Cause
 from triggers.models.config import ConfigVersion, Pulse, Switch
 from triggers.models.dead_letter import DeadLetter
 from triggers.models.event import Event, Seen
@@ -30,6 +31,7 @@ __all__ = [
     "Breaker",
     "Bulk",
     "BulkItem",
+    "Cause",
     "ConfigVersion",
     "Counted",
     "DeadLetter",

@@ -63,7 +63,7 @@ class AgentEventQuerySet(models.QuerySet["AgentEvent"]):
 class AgentEvent(models.Model):
     """An event that named an agent, written in the event's own transaction; then what it did to the agent."""
 
-    OUTCOMES = ("moved", "no_move", "guarded", "could_not_evaluate", "unknown_state", "suppressed")
+    OUTCOMES = ("moved", "no_move", "guarded", "could_not_evaluate", "unknown_state", "too_late", "suppressed")
 
     agent = models.ForeignKey(Agent, models.CASCADE, related_name="history", db_index=False)
     event = models.OneToOneField(Event, models.PROTECT, related_name="moved")

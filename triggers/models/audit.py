@@ -61,6 +61,11 @@ class Audit(models.Model):
         indexes = [
             models.Index(fields=["kind", "ref", "id"], name="audit_of_a_row"),
             models.Index(fields=["id"], condition=Q(number=None), name="audit_to_seal"),
+            models.Index(  # begins with what is always the same: else SQLite takes `audit_of_a_row` and reads them all
+                fields=["kind", "verb", "id"],
+                condition=Q(kind="action", verb="take back"),
+                name="audit_of_take_backs",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,15 +1,20 @@
 """What gave up, grouped by cause."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import CheckConstraint, Q, UniqueConstraint
+from django.db.models import CheckConstraint, OuterRef, Q, Subquery, UniqueConstraint
 
 from project.lib.states import Moves, Stateful
+from triggers.models.cause import Cause
 from triggers.models.event import Event
 from triggers.models.run import Run
+
+LATE_TRUTH = "it had been delivered after all"  # why a letter closed, where no person did it
+NOBODY = "/nobody"  # who looks after a cause that was given to nobody: no person can be called so
 
 
 def fingerprint(*parts: str) -> str:
@@ -20,6 +25,33 @@ def fingerprint(*parts: str) -> str:
 class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
     def open(self) -> "DeadLetterQuerySet":
         return self.filter(status="open")
+
+    def speaking(self) -> "DeadLetterQuerySet":
+        """All but those that closed by themselves: of what these were about nobody has heard to its end."""
+        return self.exclude(status="dismissed", settled_by=None, reason=LATE_TRUTH)
+
+    def assigned_to(self, names: Sequence[str]) -> "DeadLetterQuerySet":
+        """The letters whose cause was given to any of these people, or to NOBODY."""
+        given = Cause.objects.exclude(assignee=None)
+        wanted = Q(fingerprint__in=given.filter(assignee__username__in=names).values("pk"))
+        return self.filter(wanted | ~Q(fingerprint__in=given.values("pk")) if NOBODY in names else wanted)
+
+    def with_assignee(self) -> "DeadLetterQuerySet":
+        """Each with the name of whoever looks after its cause as `assignee`; None when nobody does."""
+        cause = Cause.objects.filter(pk=OuterRef("fingerprint"))
+        return self.annotate(assignee=Subquery(cause.values("assignee__username")[:1]))
+
+    def causes(self, most: int) -> "models.query.RawQuerySet[Any]":
+        """The newest open letter of each cause, with how many there are of it (`n`): the `most` frequent ones first.
+
+        The causes are counted first, and only the letters that are told are looked at."""
+        table = DeadLetter._meta.db_table
+        counted = (
+            f"SELECT fingerprint AS cause, count(*) AS n, max(id) AS newest FROM {table} WHERE status = 'open' "
+            "GROUP BY fingerprint ORDER BY n DESC, fingerprint LIMIT %s"
+        )
+        letters = f"SELECT {table}.*, n FROM ({counted}) AS causes JOIN {table} ON id = newest ORDER BY n DESC, cause"
+        return self.raw(letters, [most])
 
 
 class DeadLetter(Stateful):
@@ -36,7 +68,7 @@ class DeadLetter(Stateful):
     run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="letters")
     event = models.ForeignKey(Event, models.PROTECT, null=True, related_name="letters")
     action_id = models.BigIntegerField(null=True)  # a number: this app knows nothing of approvals
-    fingerprint = models.CharField(max_length=16, db_index=True)
+    fingerprint = models.CharField(max_length=16)
     handler = models.CharField(max_length=200, blank=True, default="")
     error_type = models.CharField(max_length=200)
     place = models.CharField(max_length=255, blank=True, default="")
@@ -65,6 +97,9 @@ class DeadLetter(Stateful):
         ]
         indexes = [
             models.Index(fields=["status", "-id"], name="letters_by_status"),
+            # All that is told of a cause but its newest letter: they are counted without a look at the letters.
+            models.Index(fields=["status", "fingerprint", "last_at", "first_at", "id"], name="letters_by_cause"),
+            models.Index(fields=["fingerprint", "last_at"], name="letters_of_a_cause"),
             models.Index(
                 fields=["settled_at"], condition=~Q(status="open") & ~Q(message=""), name="letters_that_quote"
             ),

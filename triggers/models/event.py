@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import UniqueConstraint
 
 from triggers.envelope import LONGEST_NAME
+from triggers.errors import PayloadGone
 from triggers.models.source import Source
 
 
@@ -63,6 +64,7 @@ class Event(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["status", "id"], condition=models.Q(status="accepted"), name="events_to_match"),
+            models.Index(fields=["status", "-id"], condition=~models.Q(status="routed"), name="events_not_routed"),
             models.Index(fields=["source_slug", "-id"], name="events_of_a_source"),
             models.Index(fields=["type", "-id"], name="events_of_a_type"),
             models.Index(fields=["subject", "type"], name="events_about_a_subject"),
@@ -73,8 +75,12 @@ class Event(models.Model):
 
     @cached_property
     def data(self) -> Any:
-        """The payload as Python values; integers of any size stay exact. None: null, or no data."""
+        """The payload as Python values; integers of any size stay exact. None: null, or no data.
+
+        Raises PayloadGone when it was removed: nobody is to take that for no data."""
         text = self.data_text
+        if self.is_emptied:
+            raise PayloadGone(f"The payload of E-{self.pk} was removed by the rule of retention.")
         return json.loads(text) if text else None
 
     @property
@@ -83,6 +89,11 @@ class Event(models.Model):
         if self.data_json is not None:
             return self.data_json
         return bytes(self.raw).decode("utf-8-sig") if self.raw else ""
+
+    @property
+    def is_emptied(self) -> bool:
+        """Its payload went by the rule of retention, and nobody put another one in its place."""
+        return self.pruned_at is not None and not self.data_text
 
     @property
     def has_data(self) -> bool:

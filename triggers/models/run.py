@@ -11,6 +11,7 @@ from django.db.models import CheckConstraint, Count, Exists, F, IntegerField, Ou
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, Coalesce
 from django.db.models.lookups import LessThan
+from django.utils.functional import cached_property
 
 from project.lib import literal  # noqa: F401 -- the lookup `one_of`
 from project.lib.prepared import Select, Update
@@ -43,7 +44,7 @@ CLAIMABLE = (Status.QUEUED, Status.RETRYING)
 KEEPING = ("wait", "block", "wake", "unblock")  # moves over which a run may keep its place
 
 
-def switches_over_it() -> SwitchQuerySet:
+def switches_over_outer_run() -> SwitchQuerySet:
     """The switches that hold back the run of an outer query: asked before it starts, and again at each step."""
     return Switch.objects.holding(handler=OuterRef("handler"), source=OuterRef("event__source_slug"))
 
@@ -62,7 +63,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Due but for their handler's breaker."""
         open_trigger = Q(trigger=None) | Q(trigger__mode="live")
         claimable = self.filter(status__one_of=CLAIMABLE, due_at__lte=now, cancel_requested_at=None)
-        return claimable.filter(open_trigger, ~Exists(switches_over_it())).with_a_slot()
+        return claimable.filter(open_trigger, ~Exists(switches_over_outer_run())).with_a_slot()
 
     def with_a_slot(self) -> "RunQuerySet":
         """Those whose trigger counts no runs, that have their place already, or for whom one is free."""
@@ -179,6 +180,7 @@ class Run(Stateful):
             models.Index(fields=["rerun_of"], condition=Q(rerun_of__isnull=False), name="runs_again"),
             models.Index(fields=["finished_at"], condition=Q(finished_at__isnull=False), name="runs_by_end"),
             models.Index(fields=["trigger", "queued_at"], name="runs_of_a_trigger"),
+            models.Index(fields=["trigger", "-id"], name="runs_by_trigger"),
             models.Index(fields=["handler", "-id"], name="runs_of_a_handler"),
             models.Index(fields=["status", "-id"], name="runs_by_status"),
         ]
@@ -233,7 +235,7 @@ class Run(Stateful):
         busy = Trigger.objects.get(pk=self.trigger_id).flow.concurrency
         return bool(busy and busy.waiting_counts)
 
-    @property
+    @cached_property
     def flow(self) -> Limits:
         """What its trigger asks of it; the usual values for a run that has none."""
         return self.trigger.flow if self.trigger else Limits()

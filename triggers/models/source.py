@@ -43,7 +43,7 @@ class Source(models.Model):
     enabled = models.BooleanField(default=True)
     config = models.JSONField(default=dict, blank=True)
     sealed_secrets = models.TextField(blank=True, default="")  # of [{value, ends_at?}]
-    secret_usage = models.JSONField(default=dict, blank=True)  # hint -> {at, count}: fitted last, how many deliveries
+    secret_usage = models.JSONField(default=dict, blank=True)  # mark -> {at, count}: fitted last, how many deliveries
     types = models.JSONField(default=list, blank=True)  # patterns it may send
     idempotency_key = models.TextField(blank=True, default="")  # CEL; empty: the provider's delivery id
     rate_limit = models.JSONField(null=True, blank=True)  # {limit, period} or none
@@ -58,6 +58,7 @@ class Source(models.Model):
     connected_at = models.DateTimeField(null=True, blank=True)  # first handshake
     next_fire_at = models.DateTimeField(null=True, blank=True, db_index=True)
     fires = models.PositiveIntegerField(default=0)
+    paced_at = models.DateTimeField(null=True, blank=True)  # up to when its rate is used up by what was kept
     misses = models.PositiveIntegerField(default=0)  # slots that passed while nobody was there
 
     objects = SourceQuerySet.as_manager()
@@ -109,25 +110,25 @@ class Source(models.Model):
     def secret_hints(self) -> list[dict[str, Any]]:
         """What people may see of the secrets: `[{hint, ends_at, used, count}]`, or that they cannot be read."""
         try:
-            hints = [(hint_of(item["value"]), item) for item in self.secrets]
+            secrets = [(str(item["value"]), item.get("ends_at")) for item in self.secrets]
         except crypto.Unreadable:
             return [{"hint": "unreadable", "ends_at": None, "used": None, "count": 0}]
+        hints = [hint_of(value) for value, _ in secrets]
+        used = [
+            self.used(crypto.mark_of(value), hint if hints.count(hint) == 1 else "")
+            for (value, _), hint in zip(secrets, hints, strict=True)
+        ]
         return [
-            {
-                "hint": hint,
-                "ends_at": item.get("ends_at"),
-                "used": self.used(hint)["at"],
-                "count": self.used(hint)["count"],
-            }
-            for hint, item in hints
+            {"hint": hint, "ends_at": end, "used": one["at"], "count": one["count"]}
+            for hint, (_, end), one in zip(hints, secrets, used, strict=True)
         ]
 
-    def used(self, hint: str) -> dict[str, Any]:
-        """When the secret of this hint last fitted, and how many deliveries it proved."""
-        told: dict[str, Any] | str | None = self.secret_usage.get(hint)
-        if isinstance(told, dict):
-            return told
-        return {"at": told, "count": 0}  # a text was written before deliveries were counted
+    def used(self, mark: str, hint: str = "") -> dict[str, Any]:
+        """When the secret of this mark last fitted, and how many deliveries it proved.
+
+        They were counted by `hint` once, and a text was written before they were counted at all."""
+        told: dict[str, Any] | str | None = self.secret_usage.get(mark, self.secret_usage.get(hint))
+        return told if isinstance(told, dict) else {"at": told, "count": 0}
 
     def change(self, *, by: "User | None", verb: str = "change", reason: str = "", **fields: Any) -> None:
         """Write `fields`, a new version and the audit row in the caller's transaction."""
@@ -163,6 +164,20 @@ def ends(moment: str) -> float:
     return datetime.fromisoformat(moment).timestamp()
 
 
+class RefusalQuerySet(models.QuerySet["Refusal"]):
+    def repeats(self) -> "RefusalQuerySet":
+        """Of what was known already."""
+        return self.filter(reason__in=Refusal.REPEATS)
+
+    def turned_away(self) -> "RefusalQuerySet":
+        """What is no repeat: the door would not have it."""
+        return self.exclude(reason__in=Refusal.REPEATS)
+
+    def standing(self) -> "RefusalQuerySet":
+        """What was turned away and nobody has admitted since."""
+        return self.turned_away().filter(admitted_at=None)
+
+
 class Refusal(models.Model):
     """A delivery that became no event of its own, and why."""
 
@@ -182,6 +197,8 @@ class Refusal(models.Model):
     remote = models.CharField(max_length=64, blank=True, default="")
     event = models.BigIntegerField(null=True, db_index=True)  # of the first delivery, or of the admitted one
     admitted_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RefusalQuerySet.as_manager()
 
     class Meta:
         indexes = [

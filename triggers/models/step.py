@@ -32,6 +32,7 @@ class Step(models.Model):
     size = models.PositiveIntegerField(default=0, db_default=0)  # bytes of the result's JSON
     error = models.JSONField(null=True)
     attempt = models.PositiveIntegerField(default=1)
+    tries = models.JSONField(null=True)  # each of them as `triggers.tries` tells it, when there were several
     fence = models.PositiveIntegerField()
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)

@@ -117,4 +117,5 @@ class Trigger(models.Model):
         self.change(by=by, verb="disable", reason=reason, enabled=False)
 
     def archive(self, *, by: "User | None") -> None:
-        self.change(by=by, verb="archive", enabled=False, archived_at=clock.now())
+        """What it has at work is not held back any more: nobody could let it go on later."""
+        self.change(by=by, verb="archive", enabled=False, mode="live", archived_at=clock.now())

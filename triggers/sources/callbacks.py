@@ -13,14 +13,14 @@ from triggers.sources.forged import Forged
 from triggers.sources.places import Headers, asked, at, json_of
 
 SEALED_IN_XML = re.compile(rb"<Encrypt>(?:<!\[CDATA\[)?\s*([A-Za-z0-9+/=]+)\s*(?:\]\]>)?</Encrypt>")
-Opened = tuple[bytes, bool]  # the body as it was meant; whether it may be a greeting and nothing else
+Opened = tuple[bytes, bool, bytes]  # the body as meant; whether it is at most a greeting; what was signed, if anything
 
 
 def check_feishu(body: bytes, headers: Headers, secrets: Sequence[bytes]) -> tuple[int, Opened]:
     """Which secret fits, and the body without its envelope. Raises Forged.
 
     Events are signed by SHA-256 under the encrypt key, presses of a card by SHA-1 under the verification token; a
-    greeting, and everything of an app without an encrypt key, is proved by the token inside alone."""
+    greeting, and every event of an app without an encrypt key, is proved by the token inside alone."""
     outer = json_of(body)
     refused = None
     for place, secret in enumerate(secrets):
@@ -45,15 +45,17 @@ def opened_feishu(outer: Any, body: bytes, headers: Headers, token: str, key: st
         before = f"{headers.get('x-lark-request-timestamp', '')}{headers.get('x-lark-request-nonce', '')}"
         if not fits_feishu(given, before, token, key, body, is_press=presses(json_of(plain))):
             raise Forged("bad_signature", "X-Lark-Signature fits neither the encrypt key nor, of a press, the token")
-        return plain, False
+        return plain, False, before.encode("latin-1", "replace") + body
     inner = json_of(plain)
     greets = at(inner, "type") == "url_verification"
     if key and not greets:
         raise Forged("no_signature", "the header X-Lark-Signature is missing")
+    if presses(inner):  # always signed; what stands at `token` is its own, and is not hidden
+        raise Forged("no_signature", "the header X-Lark-Signature is missing: no press comes without one")
     shown = str(at(inner, "header.token") or at(inner, "token") or "")
     if not token or not hmac.compare_digest(shown.encode("utf-8", "replace"), token.encode()):
         raise Forged("bad_signature", "the verification token inside is not this source's")
-    return plain, greets
+    return plain, greets, b""
 
 
 def presses(inner: Any) -> bool:
@@ -87,11 +89,11 @@ def check_wechat_family(
     for place, secret in enumerate(secrets):
         token, _, key = secret.decode().partition(":")
         try:
-            check_wechat(given, token, moment, nonce, sealed)
+            text = check_wechat(given, token, moment, nonce, sealed)
             plain = open_wechat(sealed, key, scheme.get("receiver", ""))
             if echo and plain.lstrip().startswith((b"<", b"{")):  # else whoever saw one could have it deciphered
                 raise Forged("bad_signature", "a message is no greeting")
-            return place, (plain, bool(echo))
+            return place, (plain, bool(echo), text)
         except Forged as forged:
             refused = refused or forged
     assert refused is not None

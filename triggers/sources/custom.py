@@ -23,7 +23,8 @@ class CustomScheme(BaseModel):
 
     `template` says what is signed, in `{body}`, `{h:Header}`, `{sig.t}` (a part of the signature header, when that
     holds `t=…,v1=…`: `prefix` then names the part that is the signature) and, for a plain hash, `{secret}`.
-    `timestamp`, `delivery_id` and `event_type` are one such place each; the last two may be `{json:a.b}`."""
+    `timestamp`, `delivery_id`, `event_type` and `actor` (who did it) are one such place each; `delivery_id` and
+    `event_type` may be `{json:a.b}`, and `actor` is."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
@@ -36,6 +37,7 @@ class CustomScheme(BaseModel):
     timestamp: str = Field(default="", max_length=120)
     delivery_id: str = Field(default="", max_length=120)
     event_type: str = Field(default="", max_length=120)
+    actor: str = Field(default="", max_length=120)
 
     @field_validator("header")
     @classmethod
@@ -68,6 +70,14 @@ class CustomScheme(BaseModel):
         found = TOLD.fullmatch(value) if value else None
         if value and (not found or (found["header"] and not HEADER.fullmatch(found["header"]))):
             raise ValueError("one place such as {h:X-Delivery-Id} or {json:event.id}")
+        return value
+
+    @field_validator("actor")
+    @classmethod
+    def actor_stands_in_the_body(cls, value: str) -> str:
+        found = TOLD.fullmatch(value) if value else None
+        if value and not (found and found["json"]):
+            raise ValueError("who did it stands in the body: {json:user.login}")
         return value
 
     @model_validator(mode="after")
@@ -114,11 +124,11 @@ class CustomScheme(BaseModel):
             kind = "hash" if self.algorithm == "sha256" else "hmac"
             scheme = {"scheme": kind, "digest": DIGESTS[self.algorithm], "signed": self.template, "signature": where}
         if self.timestamp:
-            scheme["timestamp"] = {**place(self.timestamp), "tolerance": self.tolerance}
+            scheme["timestamp"] = {**place(self.timestamp), "tolerance": self.tolerance, "unit": "any"}
         for name in ("delivery_id", "event_type"):
             if text := getattr(self, name):
                 scheme[name] = place(text)
-        return scheme
+        return scheme | ({"actor": place(self.actor)["json"]} if self.actor else {})
 
 
 def place(text: str) -> dict[str, str]:

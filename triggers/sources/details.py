@@ -4,12 +4,16 @@ Which of these a provider reads stands in the catalogue (`says`); they are saved
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
 
+from project.lib.crypto import Unreadable
+from project.lib.language import phrase
 from triggers.errors import NotValid
+from triggers.matching import compile_filter
 from triggers.models import Source
 from triggers.sources import asymmetric, certificates
 from triggers.sources.custom import custom_scheme
@@ -24,12 +28,17 @@ LONGEST = {"url": 2000, "receiver": 200, "reply": 600, "certificate": 20_000}  #
 
 
 def scheme_of(source: Source) -> Scheme:
-    """What the catalogue says of this source's provider, with what the source says itself; raises KeyError for a
-    provider it does not know."""
+    """What the catalogue says of this source's provider, with what the source says itself. Raises Unreadable for a
+    provider it does not know, or a scheme of one's own that makes no sense: such a row is of another version."""
     provider = source.provider or source.kind
     if provider == "custom":
-        return custom_scheme(source.config)
-    scheme = catalogue()[provider]
+        try:
+            return custom_scheme(source.config)
+        except NotValid as refused:
+            raise Unreadable(phrase("What is saved of it makes no sense: {detail}", detail=refused.detail)) from refused
+    scheme = catalogue().get(provider)
+    if scheme is None:
+        raise Unreadable(phrase("Nightdesk knows no provider `{name}`.", name=provider))
     if "says" not in scheme:
         return scheme
     return completed(provider, f"{settings.BASE_URL}/hooks/{source.slug}", tuple(sorted(source.config.items())))
@@ -89,16 +98,47 @@ def warning_of(source: Source) -> str:
     """What its proof does not prove, in a standing sentence; empty where who sends and what is sent both are."""
     if source.kind not in Source.DOORS:
         return ""
-    scheme = scheme_of(source)
+    scheme = way_of(source)
     if scheme["scheme"] == "none":
         return "Nobody signs: whoever knows the address can ring, with any content."
     if scheme["scheme"] == "token":
         return "The secret itself travels with each delivery: it proves who sends, not what is sent."
-    if not Scheme(scheme).covers_body:
+    if scheme["scheme"] == "feishu" and has_bare_token(source):
+        return "Without an Encrypt Key only the token inside proves an event: who sends, not what is sent."
+    if not scheme.covers_body:
         return "The signature covers a time and a word, not the body: it proves who sends, not what is sent."
-    if "also" in scheme and not all(Scheme(scheme | other).covers_body for other in scheme["also"]):
+    if not all(way.covers_body for way in scheme.ways):
         return "What its robots send is signed by the time alone: it proves who sends, not what is sent."
+    if trusts_headers(source, scheme):
+        return "Its own key reads a header that nobody signs: who saw a delivery can ring again with another one there."
     return ""
+
+
+def trusts_headers(source: Source, scheme: Scheme) -> bool:
+    """Whether what makes its deliveries the same rests on a header that is not in what is signed."""
+    return bool(source.idempotency_key) and reads_unsigned(source.idempotency_key, scheme.get("signed", "").lower())
+
+
+@lru_cache(maxsize=1000)
+def reads_unsigned(expression: str, signed: str) -> bool:
+    read = [path[1:] for path in compile_filter(expression)["paths"] if path[0] == "headers"]
+    return any(not name or f"{{h:{name[0]}}}" not in signed for name in read)
+
+
+def way_of(source: Source) -> Scheme:
+    """The first way in which one of its secrets can prove a delivery; its provider's first one while it has none."""
+    ways = scheme_of(source).ways
+    with suppress(Unreadable):
+        values = [secret["value"] for secret in source.secrets]
+        return next((way for way in ways if any(map(way.takes, values))), ways[0])
+    return ways[0]
+
+
+def has_bare_token(source: Source) -> bool:
+    """Whether one of its secrets is a Verification Token without an Encrypt Key: then nothing need be signed."""
+    with suppress(Unreadable):
+        return any(secret["value"].endswith(":") for secret in source.secrets)
+    return False
 
 
 def refuse_short_memory(provider: str, seconds: int) -> None:
@@ -109,6 +149,24 @@ def refuse_short_memory(provider: str, seconds: int) -> None:
         raise NotValid(
             f"{name} sends again for {least} seconds; a repeat is known at least that long.", field="dedupe_window"
         )
+
+
+def says_who(kind: str, provider: str, config: Mapping[str, Any]) -> bool:
+    """Whether deliveries say who did it; a scheme that makes no sense says nothing."""
+    scheme = catalogue().get(provider, Scheme())
+    if provider == "custom":
+        with suppress(NotValid):
+            scheme = custom_scheme(config)
+    return kind == "email" or "actor" in scheme
+
+
+def refuse_unnamed(kind: str, provider: str, config: Mapping[str, Any]) -> None:
+    """The desk is told by its name only where deliveries say who did it. Raises NotValid."""
+    if says_who(kind, provider, config):
+        return
+    if provider == "custom":
+        raise NotValid("actor: say where a delivery tells who did it, as {json:user.login}.", field="actor")
+    raise NotValid("actor: what comes from there does not say who did it.", field="actor")
 
 
 def is_ed25519(scheme: Mapping[str, Any], secret: str) -> bool:

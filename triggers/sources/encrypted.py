@@ -26,23 +26,32 @@ def open_feishu(text: str, key: str) -> bytes:
     return without_padding(plain, BLOCK)
 
 
-def check_wechat(given: str, token: str, timestamp: str, nonce: str, encrypted: str) -> None:
-    """`msg_signature` is SHA-1 over the four texts, sorted and joined. Raises Forged."""
+def check_wechat(given: str, token: str, timestamp: str, nonce: str, encrypted: str) -> bytes:
+    """`msg_signature` is SHA-1 over the four texts, sorted and joined, which is returned. Raises Forged."""
     if not token:
         raise Forged("no_secret", "there is no token to check with")
-    text = "".join(sorted((token, timestamp, nonce, encrypted)))
-    if not hmac.compare_digest(hashlib.sha1(text.encode()).hexdigest().encode(), given.encode()):
+    text = "".join(sorted((token, timestamp, nonce, encrypted))).encode()
+    if not hmac.compare_digest(hashlib.sha1(text).hexdigest().encode(), given.encode()):
         raise Forged("bad_signature", "the signature does not fit the encrypted text and the token")
+    return text
 
 
 def open_wechat(text: str, key: str, receiver: str) -> bytes:
     """The message inside, when it is for `receiver`. Raises Forged."""
+    message, whose = opened_wechat(text, key)
+    if not hmac.compare_digest(whose, receiver.encode()):
+        raise Forged("bad_signature", "what was encrypted is for somebody else")
+    return message
+
+
+def opened_wechat(text: str, key: str) -> tuple[bytes, bytes]:
+    """The message inside, and for whom it is. Raises Forged."""
     secret = in_base64(f"{key}=")
     plain = without_padding(decrypted(in_base64(text), secret, secret[:BLOCK]), WECHAT_PADDING)
     end = RANDOM + 4 + int.from_bytes(plain[RANDOM : RANDOM + 4], "big")
-    if len(plain) < end or not hmac.compare_digest(plain[end:], receiver.encode()):
-        raise Forged("bad_signature", "what was encrypted is for somebody else")
-    return plain[RANDOM + 4 : end]
+    if len(plain) < end:
+        raise Forged("bad_signature", "what was encrypted is no message")
+    return plain[RANDOM + 4 : end], plain[end:]
 
 
 def in_base64(text: str) -> bytes:

@@ -11,11 +11,11 @@ import orjson
 
 from project.lib.text import made_storable
 from triggers.cloudevents import STRUCTURED, read_events
-from triggers.envelope import LONGEST_NAME, Arrival, key_of
+from triggers.envelope import LONGEST_NAME, LONGEST_TYPE, Arrival, key_of
 from triggers.errors import BadDelivery
 from triggers.models import Source
 from triggers.reading import media_type, read_body
-from triggers.sources.webhook import LONGEST_TYPE, refuse_type
+from triggers.sources.webhook import refuse_type
 
 PREFIXES = ("ce_", "ce-")  # of an attribute among the headers of Kafka, and of HTTP
 
@@ -56,7 +56,7 @@ def stamped(arrival: Arrival, source: Source, place: str) -> Arrival:
 def typed(name: str) -> str:
     """The type an entry names, as the last segments of ours; `received` when it names none that can be kept."""
     name = "_".join(made_storable(name).split())
-    return name if 0 < len(name) <= LONGEST_TYPE - 65 else "received"
+    return name if 0 < len(name.encode()) <= LONGEST_TYPE - 65 else "received"
 
 
 def message(

@@ -201,13 +201,29 @@ def is_wanted(name: bytes, watch: FileWatch) -> bool:
     return fnmatch.fnmatchcase(os.fsdecode(compared), watch.pattern)
 
 
-def walk(root: bytes, watch: FileWatch) -> Iterator[tuple[bytes, Look]]:
+@dataclass(slots=True)
+class Skipped:
+    """What one look passed over: links, pipes and devices are never followed or opened."""
+
+    count: int = 0
+    first: bytes = b""
+
+    def note(self, name: bytes) -> None:
+        self.count, self.first = self.count + 1, self.first or name
+
+    def __str__(self) -> str:
+        """In words; nothing where there was none."""
+        told = f"{self.count:,} skipped, as a link, pipe or device is never opened, {text_of(self.first)} first"
+        return told if self.count else ""
+
+
+def walk(root: bytes, watch: FileWatch, skipped: Skipped) -> Iterator[tuple[bytes, Look]]:
     """Every watched file below `root` as it stands; raises OSError when the root itself cannot be read."""
     folders = [b""]
     while folders:
         below = folders.pop()
         try:
-            further, files = listed(root, below, watch)
+            further, files = listed(root, below, watch, skipped)
         except OSError:
             if not below:
                 raise
@@ -216,7 +232,9 @@ def walk(root: bytes, watch: FileWatch) -> Iterator[tuple[bytes, Look]]:
         yield from files
 
 
-def listed(root: bytes, below: bytes, watch: FileWatch) -> tuple[list[bytes], list[tuple[bytes, Look]]]:
+def listed(
+    root: bytes, below: bytes, watch: FileWatch, skipped: Skipped
+) -> tuple[list[bytes], list[tuple[bytes, Look]]]:
     """The folders to go on with, and the watched files, that lie in one folder."""
     folders: list[bytes] = []
     files: list[tuple[bytes, Look]] = []
@@ -226,7 +244,11 @@ def listed(root: bytes, below: bytes, watch: FileWatch) -> tuple[list[bytes], li
             if entry.is_dir(follow_symlinks=False):
                 if watch.recursive and not entry.name.startswith("."):
                     folders.append(name)
-            elif is_wanted(name, watch) and entry.is_file(follow_symlinks=False):
+            elif not is_wanted(name, watch):
+                continue
+            elif not entry.is_file(follow_symlinks=False):
+                skipped.note(name)
+            else:
                 with contextlib.suppress(OSError):  # it went while we looked
                     files.append((name, Look.of(entry.stat(follow_symlinks=False))))
     return folders, files

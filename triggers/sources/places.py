@@ -94,7 +94,8 @@ def place_of(rule: Rule | None) -> Place:
 
     The places: `header`; `json`, a path; `hash`, one text for what stands at all its paths; `join`, what stands at all
     of them, none empty, each a path or a place of its own; `whole`, one text for the body; `first_key_except`, the name
-    of the body's first member. Then `suffix`, a path, and `prefix`, a text, are added, and `named` stands for whatever
+    of the body's first member; `mentions`, whoever of those at this path the text `in` speaks to, of bodies as `when`
+    says. Then `suffix`, a path, and `prefix`, a text, are added, and `named` stands for whatever
     was found."""
     if not rule:
         return lambda headers, data: ""
@@ -126,6 +127,8 @@ def text_in(rule: Mapping[str, Any]) -> Place:
     if "join" in rule:
         parts = [text_in({"json": part} if isinstance(part, str) else part) for part in rule["join"]]
         return lambda headers, data: joined([part(headers, data) for part in parts])
+    if "mentions" in rule:
+        return lambda headers, data: spoken_to(data, rule) if is_met(rule["when"], headers, data) else ""
     if "first_key_except" in rule:
         return lambda headers, data: first_key(data, rule["first_key_except"])
     if "whole" in rule:
@@ -135,6 +138,12 @@ def text_in(rule: Mapping[str, Any]) -> Place:
 
 def joined(parts: list[str]) -> str:
     return " ".join(parts) if all(parts) else ""
+
+
+def spoken_to(data: Any, rule: Mapping[str, Any]) -> str:
+    """The first whom the text mentions, as Slack writes it: `<@U1>`, `<@U1|name>`."""
+    text = scalar_at(data, rule["in"])
+    return next((one for one in every(data, rule["mentions"]) if f"<@{one}>" in text or f"<@{one}|" in text), "")
 
 
 def first_key(data: Any, but: Container[str]) -> str:

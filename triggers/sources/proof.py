@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from django.conf import settings
 
+from triggers.errors import BadDelivery
 from triggers.models import Source
 from triggers.reading import unzip
 from triggers.sources.details import scheme_of
@@ -12,6 +13,7 @@ from triggers.sources.sns import is_at_hand
 from triggers.sources.verify import verify
 from triggers.sources.webhook import Proven
 
+ENCODINGS = ("gzip", "x-gzip", "identity", "")
 EXPANDS_TO = 4  # times the general cap a gzip body may always expand
 
 
@@ -25,7 +27,26 @@ def expanded_body(source: Source, body: bytes, headers: Mapping[str, str]) -> by
     """The body without its gzip; raises BadDelivery when it is broken or grows beyond what the source may send."""
     if "content-encoding" not in headers:
         return body
+    refuse_encoding(headers["content-encoding"], body)
     return unzip(body, max(most_of(source), EXPANDS_TO * settings.MAX_BODY_BYTES))
+
+
+def refuse_encoding(said: str, body: bytes) -> None:
+    """Raises BadDelivery, 415, for a way to pack a body that is not undone here: what it holds would be lost.
+
+    Some senders write a charset there, or what never happened: what is text was not packed."""
+    unknown = [name for name in said.lower().replace(" ", "").split(",") if name not in ENCODINGS]
+    if unknown and not is_text(body):
+        words = f"Bodies packed by {unknown[0][:40]} are not read here; gzip is."
+        raise BadDelivery(words, code="unsupported_encoding", http=415, accepted="gzip")
+
+
+def is_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def prove(source: Source, body: bytes, headers: Mapping[str, str], *, now: float, came: float) -> Proven:
@@ -41,15 +62,20 @@ def prove(source: Source, body: bytes, headers: Mapping[str, str], *, now: float
     expanded = body
     try:
         proof = verify(scheme, body, headers, keys, now=came)
-    except Forged:
-        expanded = expanded_body(source, body, headers)
+    except Forged as forged:
+        try:
+            expanded = expanded_body(source, body, headers)
+        except BadDelivery:  # a stranger learns nothing of what he packed
+            raise forged from None
         if expanded is body or expanded == body:
             raise
         proof = verify(scheme, expanded, headers, keys, now=came)  # signed first, then packed on the way
     else:
         expanded = expanded_body(source, body, headers)
     plain = expanded if proof.body is body else proof.body
-    return Proven(secrets[proof.secret]["value"], plain, expanded, proof.greets, now)
+    told = Proven(secrets[proof.secret]["value"], plain, expanded, proof.greets, now, signed=proof.signed)
+    told.is_packed = proof.body is body and expanded is not body
+    return told
 
 
 def asks_elsewhere(source: Source, body: bytes) -> bool:

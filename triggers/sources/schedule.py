@@ -1,8 +1,4 @@
-"""Schedules: when a source of kind `schedule` rings. Pure; the preview and the firing ask the same `next_after`.
-
-Cron arithmetic follows Debian's cron (cronsim): a job at a fixed time runs once on the day of a clock change, right
-after a gap or at the first of two equal hours; a job whose minute or hour starts with `*` follows real time.
-"""
+"""Schedules: when a source of kind `schedule` rings. Pure; the preview and the firing ask the same `next_after`."""
 
 import calendar
 import hashlib
@@ -24,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from project.lib.faults import first_fault
 from project.lib.language import is_english, phrase, words
 from triggers.errors import NotValid
+from triggers.sources.cron import next_tick
 
 CATCH_UP_CAP = 100  # slots of an outage that `catch_up: all` still fires
 MOST_FILLED = 500  # slots of one back-fill
@@ -133,9 +130,7 @@ class Schedule(BaseModel):
         if self.once is not None:
             return self.once.astimezone(UTC) if self.once > moment else None
         assert self.cron is not None
-        ticks = CronSim(self.cron, moment.astimezone(self.zone))
-        # asked inside a repeated hour, cronsim answers with the first of the two, which is over
-        return next((slot for slot in (tick.astimezone(UTC) for tick in ticks) if slot > moment), None)
+        return next_tick(self.cron, moment, self.zone)
 
     def slots(self, first: datetime) -> Iterator[datetime]:
         """`first` and what follows, each from the slot before."""

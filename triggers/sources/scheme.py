@@ -2,10 +2,11 @@
 
 What follows from the words is worked out once: the door asks at every delivery. Pure."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from triggers.sources.places import QUERY, Place, place_of
+from triggers.sources.places import QUERY, Place, at, place_of
 
 SEALED = ("feishu", "wechat", "sns")  # schemes that cover the whole body in their own way
 CREDENTIALS = frozenset(
@@ -44,10 +45,35 @@ class Scheme(dict[str, Any]):
         return place_of(self.get("same"))
 
     @cached_property
+    def ways(self) -> tuple["Scheme", ...]:
+        """Each way in which a delivery may prove itself, as a scheme of its own."""
+        return (self, *(Scheme(self | other | {"also": ()}) for other in self.get("also", ())))
+
+    def takes(self, secret: str) -> bool:
+        return takes(self, secret)
+
+    @cached_property
+    def bare_proofs(self) -> tuple[Mapping[str, str], ...]:
+        """Where a proof stands that covers no body, a token or the signature of a time: who reads it could send
+        anything with it."""
+        return tuple(way["signature"] for way in self.ways if "signature" in way and not way.covers_body)
+
+    @cached_property
     def credentials(self) -> frozenset[str]:
-        """The headers in which a secret travels: the usual ones, and where this scheme has its token."""
-        own = self["signature"].get("header", "").lower() if self["scheme"] == "token" else ""
-        return CREDENTIALS | {own} if own else CREDENTIALS
+        """The headers in which a secret travels: the usual ones, and where this scheme has a bare proof."""
+        own = {where[name].lower() for where in self.bare_proofs for name in ("header", "else") if name in where}
+        return CREDENTIALS | own
+
+    @cached_property
+    def inside(self) -> tuple[Mapping[str, str], ...]:
+        """Where in a body a credential stands: what is named, but in bodies that hold what it says `unless`, and a bare
+        proof."""
+        named = [{"json": told} if isinstance(told, str) else told for told in self.get("credentials", ())]
+        return (*named, *(where for where in self.bare_proofs if "json" in where))
+
+    def inside_of(self, data: Any) -> list[str]:
+        """The paths at which a credential stands in this body."""
+        return [one["json"] for one in self.inside if "unless" not in one or at(data, one["unless"]) is None]
 
     @cached_property
     def answers(self) -> bool:
@@ -57,33 +83,14 @@ class Scheme(dict[str, Any]):
     @cached_property
     def covers_body(self) -> bool:
         """Whether what was sent is what was signed; a token proves who sends, not what."""
-        if self["scheme"] in SEALED:
-            return True
-        signed = self.get("signed", "")
-        return self["scheme"] != "token" and ("{body}" in signed or "{form}" in signed)
+        return self["scheme"] in SEALED or signs_body(self)
 
     @cached_property
     def covers_id(self) -> bool:
         """Whether a delivery cannot come again under another id: the id is in what is signed."""
-        others = (Scheme(self | other | {"also": ()}) for other in self.get("also", ()))
-        if not all(other.covers_id for other in others):
+        if not all(other.covers_id for other in self.ways[1:]):
             return False
         return self.covers_body and all(header in self.get("signed", "").lower() for header in self.id_headers)
-
-    @cached_property
-    def signs_id(self) -> bool:
-        """Whether the id stands in a header that is signed: it cannot be taken away, and one body may have many."""
-        return bool(self.id_headers) and self.covers_id
-
-    @cached_property
-    def id_may_go(self) -> bool:
-        """Whether somebody who saw a delivery can send it again without its id."""
-        return "delivery_id" in self and self.covers_body and not self.signs_id
-
-    @cached_property
-    def signs_form(self) -> bool:
-        """Whether the fields of a form are signed, in whatever order they stand, and not its bytes."""
-        return "{form}" in self.get("signed", "")
 
     @property
     def id_headers(self) -> list[str]:
@@ -91,3 +98,18 @@ class Scheme(dict[str, Any]):
         rules = self.get("delivery_id") or {}
         rules = rules if isinstance(rules, list) else [rules]
         return [f"{{h:{rule['header']}}}".lower() for rule in rules if "header" in rule]
+
+
+def signs_body(scheme: Mapping[str, Any]) -> bool:
+    """Of a signature in one place: whether the body is in what it is over."""
+    signed = scheme.get("signed", "")
+    return scheme["scheme"] != "token" and ("{body}" in signed or "{form}" in signed)
+
+
+def takes(scheme: Mapping[str, Any], secret: str) -> bool:
+    """Whether a secret of this form may prove a delivery in this way: what keys a signature is never shown as a token
+    is (`not_with`), and a token keys nothing (`only`)."""
+    key = scheme.get("key", {})
+    if scheme["scheme"] == "token" and "not_with" in scheme and secret.startswith(scheme["not_with"]):
+        return False
+    return not key.get("only") or secret.startswith(key["prefix"])

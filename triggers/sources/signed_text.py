@@ -17,6 +17,11 @@ ADDRESS = re.compile(r"(?P<scheme>https?)://(?P<host>[^/:?#]+|\[[^\]]+\])(?P<por
 USUAL = {"https": ":443", "http": ":80"}
 
 
+def digest_of(text: bytes) -> str:
+    """What a signature is over, told by its digest: the same wherever its parts are cut."""
+    return hashlib.sha256(text).hexdigest()
+
+
 def addresses(scheme: Mapping[str, Any], headers: Headers) -> Sequence[str]:
     """The ways in which the sender may have written our address; one empty text where it is not signed."""
     address = scheme.get("url", "")

@@ -28,8 +28,11 @@ DIGESTS = {"1": "sha1", "2": "sha256"}  # by SignatureVersion
 BUDGET = timedelta(seconds=10)  # to confirm a subscription
 
 
-def check_sns(scheme: Mapping[str, Any], body: bytes, headers: Headers, topics: Sequence[bytes], now: float) -> int:
-    """Which of the topics it is of. Raises Forged; QueueFull when its certificate cannot be had right now."""
+def check_sns(
+    scheme: Mapping[str, Any], body: bytes, headers: Headers, topics: Sequence[bytes], now: float
+) -> tuple[int, bytes]:
+    """Which of the topics it is of, and what was signed. Raises Forged; QueueFull when its certificate cannot be had
+    right now."""
     message = json_of(body)
     if not isinstance(message, dict) or message.get("Type") not in list(FIELDS):  # in a dict a list raises TypeError
         raise Forged("no_signature", "this is no message of Amazon SNS")
@@ -46,7 +49,7 @@ def check_sns(scheme: Mapping[str, Any], body: bytes, headers: Headers, topics: 
     key = certificates.key_of(pinned) if pinned else certificates.key_at(address, now)
     if not fits_rsa(key, signature_in(message), text, digest):
         raise Forged("bad_signature", "the signature does not fit the message and the certificate")
-    return place
+    return place, text
 
 
 def is_at_hand(scheme: Mapping[str, Any], body: bytes) -> bool:

@@ -18,14 +18,15 @@ from triggers.sources.asymmetric import fits_ed25519, fits_p256
 from triggers.sources.callbacks import check_feishu, check_wechat_family
 from triggers.sources.forged import Forged
 from triggers.sources.places import Headers, asked, at, json_of
-from triggers.sources.scheme import Scheme
-from triggers.sources.signed_text import addresses, key_bytes, signed_bytes
+from triggers.sources.scheme import Scheme, signs_body, takes
+from triggers.sources.signed_text import addresses, digest_of, key_bytes, signed_bytes
 from triggers.sources.sns import check_sns
 
 __all__ = ["Forged", "Headers", "Proof", "catalogue", "verify"]
 
 TELLING = ("no_secret", "no_signature", "bad_signature", "stale")  # of several refusals the last says most
 FUTURE = 60  # seconds a sender's clock may be ahead
+LAST_SECOND = 1e11  # as seconds the year 5138, as milliseconds 1973: beyond it a number of today is no seconds
 LONGEST_TIME = 18  # digits of a timestamp
 MOST_GIVEN = 16  # signatures of one delivery that are looked at: each costs a stranger six bytes, and us a digest
 
@@ -40,11 +41,13 @@ def catalogue() -> dict[str, Scheme]:
 class Proof(NamedTuple):
     """Which secret fitted, by its place in the source's list, and the body as it was meant, without any encryption.
 
-    What `greets` proves no more than a greeting: it may be answered and is never an event."""
+    What `greets` proves no more than a greeting: it may be answered and is never an event. `signed` is the digest of
+    exactly what the signature is over; empty where that says nothing of the body."""
 
     secret: int
     body: bytes
     greets: bool = False
+    signed: str = ""
 
 
 def verify(scheme: Mapping[str, Any], body: bytes, headers: Headers, secrets: Sequence[bytes], *, now: float) -> Proof:
@@ -69,28 +72,40 @@ def proof_of(scheme: Mapping[str, Any], body: bytes, headers: Headers, secrets: 
     """By one scheme; of another kind than a signature in one place, by its own module."""
     kind = scheme["scheme"]
     if kind == "sns":
-        place, plain, greets = check_sns(scheme, body, headers, secrets, now), body, False
+        (place, text), plain, greets = check_sns(scheme, body, headers, secrets, now), body, False
     elif kind == "feishu":
-        place, (plain, greets) = check_feishu(body, headers, secrets)
+        place, (plain, greets, text) = check_feishu(body, headers, secrets)
     elif kind == "wechat":
-        place, (plain, greets) = check_wechat_family(scheme, body, headers, secrets)
+        place, (plain, greets, text) = check_wechat_family(scheme, body, headers, secrets)
     else:
         return signed(scheme, body, headers, secrets, now)
     check_time(scheme, plain, headers, {}, now)
-    return Proof(place, plain, greets)
+    return Proof(place, plain, greets, digest_of(text) if text else "")
 
 
 def signed(scheme: Mapping[str, Any], body: bytes, headers: Headers, secrets: Sequence[bytes], now: float) -> Proof:
     given, extra = signatures(scheme, body, headers)
+    refuse_dots(scheme, headers)
     timed = scheme.get("timestamp") or ()
     if timed and "json" not in timed:
         check_time(scheme, body, headers, extra, now)
     for (place, secret), candidate in product(enumerate(secrets), given):
-        if fits(scheme, body, headers, extra, secret, candidate):
+        if not takes(scheme, secret.decode("latin-1")):
+            continue
+        text = fitting_text(scheme, body, headers, extra, secret, candidate)
+        if text is not None:
             if "json" in timed:
                 check_time(scheme, body, headers, extra, now)
-            return Proof(place, body)
+            return Proof(place, body, signed=digest_of(text) if signs_body(scheme) else "")
     raise Forged("bad_signature", "the signature does not fit the body and the secret")
+
+
+def refuse_dots(scheme: Mapping[str, Any], headers: Headers) -> None:
+    """Raises Forged for a full stop in a header behind which one divides what is signed: it could be cut elsewhere, and
+    say something else under the same signature (Standard Webhooks, "Signature scheme")."""
+    for header in scheme.get("undotted", ()):
+        if "." in headers.get(header.lower(), ""):
+            raise Forged("bad_signature", f"{header} holds a full stop, which divides what is signed")
 
 
 def signatures(scheme: Mapping[str, Any], body: bytes, headers: Headers) -> tuple[list[bytes], dict[str, str]]:
@@ -182,7 +197,9 @@ def moment_of(rule: Mapping[str, Any], body: bytes, headers: Headers, extra: Map
     if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_TIME):
         raise Forged("stale", "the timestamp is missing or no whole number")
     moment = int(text) / (1000 if rule.get("unit") == "ms" else 1)
-    if moment > 1e11:
+    if rule.get("unit") == "any" and moment > LAST_SECOND:
+        moment /= 1000
+    if moment > LAST_SECOND:
         raise Forged("stale", "the timestamp looks like milliseconds; this scheme sends seconds")
     return moment
 
@@ -197,16 +214,17 @@ def instant(text: str) -> float:
     return moment.timestamp()
 
 
-def fits(
+def fitting_text(
     scheme: Mapping[str, Any], body: bytes, headers: Headers, extra: Mapping[str, str], secret: bytes, given: bytes
-) -> bool:
-    """Compare in constant time, bytes with bytes."""
+) -> bytes | None:
+    """What the signature is over, empty for a token; None when it does not fit. Compares in constant time, bytes with
+    bytes."""
     kind = scheme["scheme"]
     if kind == "token":
-        return hmac.compare_digest(given, secret)
+        return b"" if hmac.compare_digest(given, secret) else None
     key = key_bytes(scheme["key"], secret) if "key" in scheme else secret
     if key is None:
-        return False
+        return None
     for address in addresses(scheme, headers):
         text = signed_bytes(scheme.get("signed", "{body}"), body, headers, extra, key, address)
         if text is None:
@@ -220,5 +238,5 @@ def fits(
         else:
             fitting = hmac.compare_digest(given, hmac.digest(key, text, scheme["digest"]))
         if fitting:
-            return True
-    return False
+            return text
+    return None

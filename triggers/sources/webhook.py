@@ -4,31 +4,31 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
-
-import orjson
 
 from project.lib import crypto
 from project.lib.text import REPLACED, is_storable, made_storable
 from triggers.cloudevents import MOST, read_events, time_of
-from triggers.envelope import LONGEST_NAME, UNREAD, Arrival, key_of
+from triggers.envelope import LONGEST_NAME, LONGEST_TYPE, UNREAD, Arrival, Signed, is_type, key_of
 from triggers.errors import BadDelivery
 from triggers.matching import CEL_ERRORS, program, type_matches
 from triggers.models import Source
-from triggers.reading import Reading, read_body
-from triggers.sources.details import scheme_of
+from triggers.reading import Reading, looks_like_json, read_body, read_exactly, read_form, read_json, unzip
+from triggers.sources import inside
+from triggers.sources.details import scheme_of, trusts_headers
 from triggers.sources.forged import Forged
 from triggers.sources.places import at, first_of
 from triggers.sources.replies import Handshake, Heard, Reply, acknowledgement, handshake
 from triggers.sources.scheme import CREDENTIALS, Scheme
-from triggers.sources.signed_text import form_text
+from triggers.sources.signed_text import digest_of
 from triggers.sources.xml_body import read_xml
 from triggers.viewing import event_view
 
+BODY = "body:"  # a key: the digest of what was signed, or of the whole body
 OWN_TYPES = ("generic", "custom")  # providers whose senders name their own types
-LONGEST_TYPE = 255  # characters
+MOST_LISTED = 4 * 1024 * 1024  # bytes to which a packed body that is only listed is looked into
 LONGEST_HEADER = 2000  # characters of one header that are kept
 
 
@@ -44,6 +44,10 @@ class Proven:
     greets: bool = False
     now: float = 0.0
     reply: Reply | None = None
+    taken: inside.Taken = field(default_factory=list)  # credentials out of `raw`
+    whole: str = ""  # what was read with them, where there are some
+    signed: str = ""  # the digest of what the signature is over, where that covers the body
+    is_packed: bool = False  # it is over the packed bytes
 
 
 def arrivals_of(
@@ -65,6 +69,14 @@ def arrivals_of(
 
 def deliveries(source: Source, scheme: Scheme, headers: dict[str, str], proven: Proven) -> list[Arrival]:
     """One webhook delivery as arrivals: one, or of a provider that sends in batches one for each item of its list."""
+    arrivals = read_deliveries(source, scheme, headers, proven)
+    seal = signed_by(source, scheme, proven, arrivals)
+    for arrival in arrivals:
+        arrival.signed = seal
+    return arrivals
+
+
+def read_deliveries(source: Source, scheme: Scheme, headers: dict[str, str], proven: Proven) -> list[Arrival]:
     reading = read_plain(scheme, proven.body, headers)
     if scheme.answers or proven.greets:
         heard = Heard(headers, reading.value, proven.body, proven.secret)
@@ -72,10 +84,12 @@ def deliveries(source: Source, scheme: Scheme, headers: dict[str, str], proven: 
         if proven.secret:  # a made-up delivery hears no answer
             proven.reply = acknowledgement(scheme, heard, proven.now)
     if "batch" not in scheme or not isinstance(reading.value, list):
-        return [delivery(source, scheme, headers, reading, proven)]
+        return [delivery(source, scheme, headers, *parted(source, scheme, headers, reading, proven))]
     if len(reading.value) > MOST:
         raise BadDelivery(f"A batch has at most {MOST} events.", code="too_large", http=413, limit=MOST)
-    return [delivery(source, scheme, headers, *item_of(item, proven)) for item in reading.value]
+    items = read_exactly(proven.body if reading.text is None else reading.text.encode())
+    apart = (parted(source, scheme, headers, *item_of(item, reading, proven)) for item in items)
+    return [delivery(source, scheme, headers, *one) for one in apart]
 
 
 def read_plain(scheme: Mapping[str, Any], plain: bytes, headers: Mapping[str, str]) -> Reading:
@@ -84,10 +98,51 @@ def read_plain(scheme: Mapping[str, Any], plain: bytes, headers: Mapping[str, st
     return read_body(plain, headers.get("content-type", "") if "reads" not in scheme else "")
 
 
-def item_of(item: Any, proven: Proven) -> tuple[Reading, Proven]:
+def item_of(item: Any, whole: Reading, proven: Proven) -> tuple[Reading, Proven]:
     """One item of a batch as a delivery of its own: kept, and known again, is the item and not the whole list."""
-    raw = json.dumps(item, ensure_ascii=False).encode()
-    return Reading(item, None), replace(proven, body=raw, raw=raw)
+    text = json.dumps(item, ensure_ascii=False)
+    raw = text.encode()
+    return Reading(item, None, text.count(REPLACED) if whole.sanitized else 0), replace(proven, body=raw, raw=raw)
+
+
+def parted(
+    source: Source, scheme: Scheme, headers: Mapping[str, str], reading: Reading, proven: Proven
+) -> tuple[Reading, Proven]:
+    """The same without the credentials inside: who reads an event could ring as its sender with them.
+
+    What came encrypted stays as it came; in clear is only what was read of it, and for a key of the source's own
+    the whole of it."""
+    paths = scheme.inside_of(reading.value)
+    found = inside.found_in(paths, reading.value)
+    if not found:
+        return reading, proven
+    if source.idempotency_key:
+        proven = replace(proven, whole=json.dumps(reading.value))
+    inside.hide_in(paths, reading.value)
+    if reading.text is not None:
+        reading = reading._replace(text=inside.without(found, reading.text.encode(), reading.value)[0].decode())
+    if proven.body is not proven.raw:
+        return reading, replace(proven, body=inside.without(found, proven.body, reading.value)[0])
+    raw, taken = inside.without(found, proven.raw, reading.value, headers.get("content-type", ""))
+    return reading, replace(proven, body=raw, raw=raw, taken=taken)
+
+
+def body_without(body: bytes, headers: Mapping[str, str], scheme: Scheme | None) -> tuple[bytes, inside.Taken]:
+    """A body that is listed and became no event: without the credentials inside, and what was taken out of it.
+
+    What cannot be read holds none where we would know it. Of a packed one all is taken, since its bytes tell them."""
+    if scheme is None or not scheme.inside:
+        return body, []
+    try:
+        plain = unzip(body, MOST_LISTED)
+        value = read_plain(scheme, plain, headers).value
+    except BadDelivery:
+        return body, []
+    paths = scheme.inside_of(value)
+    found = inside.found_in(paths, value)
+    inside.hide_in(paths, value)
+    kept, taken = inside.without(found, plain, value, headers.get("content-type", ""))
+    return (kept, inside.all_of(body)) if taken and plain is not body else (kept if taken else body, taken)
 
 
 def greet(scheme: Mapping[str, Any], heard: Heard, now: float, *, greets: bool) -> None:
@@ -115,31 +170,35 @@ def delivery(source: Source, scheme: Scheme, headers: dict[str, str], reading: R
         time=own_time(scheme, data) if "time" in scheme else None,
         datacontenttype=(headers.get("content-type") or type_of_data(proven.raw, data))[:200],
         raw=proven.raw,
+        taken=proven.taken,
         data_json=proven.body.decode() if is_sealed and reading.text is None else reading.text,
         parsed=data if reading.text is None and not is_sealed else UNREAD,
         sanitized=reading.sanitized,
         is_own=bool(source.actor) and "actor" in scheme and acts(scheme["actor"], data, source.actor),
     )
     again = scheme.repeats(headers, data) or number
-    arrival.keys = keys_of(source, scheme, again, proven.raw, arrival, headers)
+    arrival.keys = keys_of(source, scheme, again, proven, arrival, headers)
     if number and (same := scheme.same(headers, data)):
         arrival.keys.append((key_of("same", same), "duplicate"))
     return arrival
 
 
 def number_inside(scheme: Scheme, headers: dict[str, str], reading: Reading, raw: bytes) -> str:
-    """The id in a body that is JSON and was said to be something else: a word of the sender's takes no id away."""
-    if reading.text is None or not raw.lstrip().startswith(b"{"):
+    """The id in a body that is JSON, or a form, and was said to be something else: a word that nobody signs takes no id
+    away."""
+    if reading.text is None:
         return ""
+    read = read_json if looks_like_json(raw) else read_form
     try:
-        return scheme.number(headers, orjson.loads(raw))
-    except orjson.JSONDecodeError:
+        return scheme.number(headers, read(raw).value)
+    except BadDelivery:
         return ""
 
 
 def acts(paths: str | list[str], data: Any, actor: str) -> bool:
-    """Whether one of the places where this provider names who did it names the desk itself."""
-    return any(first_of(path, data) == actor for path in ([paths] if isinstance(paths, str) else paths))
+    """Whether one of the places where this provider names who did it names the desk itself, in whatever case."""
+    own = actor.casefold()
+    return any(first_of(path, data).casefold() == own for path in ([paths] if isinstance(paths, str) else paths))
 
 
 def type_of_data(body: bytes, data: Any) -> str:
@@ -154,8 +213,8 @@ def type_of(source: Source, scheme: Scheme, headers: Mapping[str, str], data: An
         return f"{source.slug}.received"
     provider = source.provider or source.kind
     name = "".join(name.split()) if provider in OWN_TYPES else f"{provider}.{'_'.join(name.split())}"
-    if len(name) > LONGEST_TYPE:
-        raise BadDelivery(f"The event type is over {LONGEST_TYPE} characters.", code="not_valid")
+    if not is_type(name):
+        raise BadDelivery(f"The event type is over {LONGEST_TYPE} bytes in UTF-8.", code="not_valid")
     return name
 
 
@@ -168,21 +227,44 @@ def own_time(scheme: Mapping[str, Any], data: Any) -> datetime | None:
 
 
 def keys_of(
-    source: Source, scheme: Scheme, number: str, body: bytes, arrival: Arrival, headers: dict[str, str]
+    source: Source, scheme: Scheme, number: str, proven: Proven, arrival: Arrival, headers: dict[str, str]
 ) -> list[tuple[str, str]]:
-    """What makes this delivery the same again: the source's own expression, or the delivery's id.
-
-    An id the signature does not cover can be replaced by anyone who has seen one delivery: then what was signed counts
-    too. It can be taken away as well, by leaving out its header: of a provider that always sends one, and of a source
-    that says in which header, what was signed counts too, unless that header is signed."""
-    if source.idempotency_key and (own := expression(source, arrival, headers)):
+    """What makes this delivery the same again: the source's own expression, or the delivery's id, and beside an id that
+    nothing covers the body, also where what was signed are its packed bytes, which differ each time."""
+    if source.idempotency_key and (own := own_key(source, scheme, proven, arrival, headers)):
         return [(key_of("key", own), "duplicate")]
-    keys = [(key_of("id", number), "duplicate")] if number else []
-    always = scheme.id_may_go and (bool(scheme.id_headers) or (source.provider or source.kind) not in OWN_TYPES)
-    if always or (number and not scheme.covers_id):
-        signed = (form_text(body, headers) if scheme.signs_form else b"") or body
-        keys.append(("body:" + hashlib.sha256(signed).hexdigest(), "same_body"))
+    if not number:
+        return []
+    keys = [(key_of("id", number), "duplicate")]
+    if not (scheme.covers_body or proven.signed) or (proven.is_packed and not scheme.covers_id):
+        keys.append((BODY + digest_of(proven.raw), "same_body"))
     return keys
+
+
+def signed_by(source: Source, scheme: Scheme, proven: Proven, arrivals: list[Arrival]) -> Signed | None:
+    """What was signed counts beside every key: whoever saw a delivery can change all that is not, its headers, its
+    media type, where one part ends and the next begins, and would ring anew with it.
+
+    Of a sender whose deliveries need no id, one without any claims nothing: two equal ones are two events. So are two
+    that differ in a header by which their source says what makes them the same."""
+    if "delivery_id" not in scheme and not source.idempotency_key:
+        return None
+    digest = proven.signed or (digest_of(proven.raw) if scheme.covers_body else "")
+    always = bool(scheme.id_headers) or (source.provider or source.kind) not in OWN_TYPES
+    claims = any(arrival.keys for arrival in arrivals) or ("delivery_id" in scheme and always)
+    is_told = any(key.startswith("key:") for arrival in arrivals for key, _ in arrival.keys)
+    return Signed(BODY + digest, claims, not (is_told and trusts_headers(source, scheme))) if digest else None
+
+
+def own_key(source: Source, scheme: Scheme, proven: Proven, arrival: Arrival, headers: dict[str, str]) -> str:
+    """What the source's own expression finds; what rests on a credential is told by its digest alone."""
+    secret = credentials_in(headers, scheme)
+    shown = expression(source, arrival, {name: value for name, value in headers.items() if name not in secret})
+    if not secret and not proven.whole:
+        return shown
+    clear = replace(arrival, data_json=proven.whole, parsed=UNREAD) if proven.whole else arrival
+    told = expression(source, clear, headers)
+    return told if told == shown or not told else "sha256:" + hashlib.sha256(told.encode()).hexdigest()
 
 
 def expression(source: Source, arrival: Arrival, headers: dict[str, str]) -> str:
@@ -201,16 +283,22 @@ def credentials_in(headers: Mapping[str, str], scheme: Scheme | None) -> set[str
 
 
 def stamp(arrival: Arrival, source: Source, headers: dict[str, str], remote: str, secrets: frozenset[str]) -> None:
-    """The source is who the door says it is, whatever the body claims; headers named in `secrets` are sealed."""
+    """The source is who the door says it is, whatever the body claims; headers named in `secrets` are sealed, and with
+    them what was taken out of the body."""
     arrival.source_id, arrival.source = source.id, source.slug
     arrival.window, arrival.remote = source.dedupe_window, remote
     if not arrival.traceparent:
         arrival.traceparent = headers.get("traceparent", headers.get("x-trace-id", ""))[:200]
-    if secrets.isdisjoint(headers):
+    if secrets.isdisjoint(headers) and not arrival.taken:
         arrival.headers = kept_headers(headers)
         return
     arrival.headers = kept_headers({name: value for name, value in headers.items() if name not in secrets})
-    arrival.credentials = crypto.seal({name: headers[name] for name in secrets if name in headers})
+    arrival.credentials = sealed({name: headers[name] for name in secrets if name in headers}, arrival.taken)
+
+
+def sealed(headers: Mapping[str, str], taken: inside.Taken) -> str:
+    """What proved a sender, as it is kept for a second look: nobody reads it."""
+    return crypto.seal({**headers, **({inside.TAKEN: taken} if taken else {})})
 
 
 def kept_headers(headers: dict[str, str]) -> dict[str, str]:

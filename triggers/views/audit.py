@@ -1,5 +1,6 @@
 """The audit log: who did what to what, newest first, and nothing in it can be changed."""
 
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -8,10 +9,12 @@ from django.views.decorators.http import require_safe
 
 from project.lib.language import spoken
 from project.lib.table import streamed
+from project.people.doors import needs
+from project.people.roles import can
 from project.templatetags.desk import short_digest
 from triggers import sealing
 from triggers.models import Audit
-from triggers.schemas_audit import AuditFilters, AuditRow
+from triggers.schemas_audit import AuditFilters, AuditRow, without_headline
 from triggers.views.audit_words import YES_AND_NO
 from triggers.views.lists import Filters, as_table, list_page, listing
 
@@ -24,6 +27,7 @@ PAGES = {
     "run": ("run", "R-"),
     "event": ("event", "E-"),
     "deadletter": ("dead-letter", "D-"),
+    "cause": ("dead-letter-group", ""),
     "bulk": ("bulk-job", "B-"),
     "source": ("source-edit", ""),
     "trigger": ("trigger-edit", ""),
@@ -39,18 +43,20 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     filters = Filters(request.GET, FILTERS)
     everything = Audit.objects.select_related("by")
     rows = filters.narrow(everything, AuditFilters)
+    payload = can(request.user, "payloads") or can(request.user, "decide")
     if filters.as_table:
-        return as_table(request, "audit", AuditRow, rows, AuditRow.of)
+        return as_table(request, "audit", AuditRow, rows, partial(AuditRow.of, payload=payload))
     found = listing(rows, everything, filters)
     for row in found.rows:
         row.page = page_of(row)
-        row.words = words_of(row)
+        row.words = words_of(row.detail if payload else without_headline(row.detail))
     return list_page(request, "triggers/audit.html", filters, {"list": found, "picks": [], "seal": seal()})
 
 
 @require_safe
+@needs("payloads", "decide")
 def export(request: HttpRequest) -> HttpResponseBase:
-    """All of it that is sealed, as lines of JSON."""
+    """All of it that is sealed, as lines of JSON: each as it was sealed, with what people saw."""
     return streamed(request, "audit.jsonl", "application/x-ndjson; charset=utf-8", sealing.exported())
 
 
@@ -69,9 +75,9 @@ def page_of(row: Audit) -> dict[str, Any]:
     return {"url": url, "words": f"{letter}{row.ref}" if letter else row.subject}
 
 
-def words_of(row: Audit) -> str:
+def words_of(detail: dict[str, Any]) -> str:
     """The details in one line; empty ones are left out."""
-    given = ((spoken(name.strip("_").replace("_", " ")), value) for name, value in row.detail.items())
+    given = ((spoken(name.strip("_").replace("_", " ")), value) for name, value in detail.items())
     text = "; ".join(f"{name}: {said(value)}" for name, value in given if value not in (None, "", []))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 

@@ -3,11 +3,19 @@
 from project.lib.language import words
 
 VERBS = (
-    *(words("admit"), words("approve"), words("archive"), words("ask for more"), words("ask to archive")),
+    *(
+        words("admit"),
+        words("approve"),
+        words("archive"),
+        words("assign"),
+        words("ask for more"),
+        words("ask to archive"),
+    ),
     *(words("ask to cancel"), words("ask to change"), words("ask to create"), words("back-fill")),
     *(words("bulk cancel"), words("bulk dismiss"), words("bulk redrive"), words("bulk run_again"), words("cancel")),
     *(words("change"), words("change password"), words("changed outside the desk"), words("close the breaker")),
-    *(words("confirm"), words("create"), words("delete"), words("deliver"), words("disable"), words("dismiss")),
+    *(words("confirm"), words("consume"), words("create"), words("delete"), words("deliver"), words("disable")),
+    words("dismiss"),
     *(words("edit"), words("enable"), words("enrol an authenticator"), words("escalate"), words("expire")),
     *(words("fail"), words("find fine"), words("find wrong"), words("freeze"), words("join")),
     *(words("keep the effect"), words("leave"), words("lift"), words("link"), words("lose")),

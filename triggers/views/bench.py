@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from project.lib.text import number
 from triggers import picking, trying
+from triggers.envelope import Arrival
 from triggers.matching import Rule
 from triggers.models import Event, Trigger
 from triggers.trying import Estimate, Trial
+from triggers.viewing import Readable
 
 SHOWN = 50  # past events
 MOST_VERSIONS = 20
@@ -23,7 +25,11 @@ class Bench:
     since: int | None = None
     sample: str = ""
     estimate: Estimate | None = None
-    fields: list[picking.Field] = field(default_factory=list)
+    clicked: Event | Arrival | None = None  # whose fields can be clicked: one that the type pattern takes
+
+    @property
+    def fields(self) -> list[picking.Field]:
+        return [] if self.clicked is None else picking.fields_of(cast(Readable, self.clicked))
 
     @property
     def would(self) -> int:
@@ -34,20 +40,16 @@ class Bench:
         """By the button that was pressed. Raises NotValid for a sample nobody knows, BadDelivery."""
         if typed.get("sample") and typed.get("try") == "sample":
             arrival = trying.sample_of(typed["sample"], rule.source)
-            return cls(trying.try_on(rule, [arrival]), sample=typed["sample"], fields=picking.fields_of(arrival))  # type: ignore[arg-type]
+            return cls(trying.try_on(rule, [arrival]), sample=typed["sample"], clicked=arrival)
         if typed.get("capture") or (typed.get("waiting_since") and typed.get("try") != "past"):
             told = typed.get("waiting_since", "") if typed.get("capture") != "now" else ""
             since = number(told) if told else trying.newest_number()
             events = trying.captured(rule.source, since)
-            return cls(trying.try_on(rule, events), since=since, fields=clickable(events))
+            return cls(trying.try_on(rule, events), since=since, clicked=trying.first_taken(rule, events))
         events = trying.newest_events(rule.source, most=SHOWN)
         lately = trying.estimate(rule, handler) if events and typed.get("try") == "past" else None  # not at every key
-        return cls(trying.try_on(rule, events), estimate=lately, fields=clickable(events))
-
-
-def clickable(events: list[Event]) -> list[picking.Field]:
-    """The fields of the newest one that can be read."""
-    return picking.fields_of(events[0]) if events else []  # type: ignore[arg-type]
+        clicked = trying.first_taken(rule, events) or trying.newest_taken(rule)
+        return cls(trying.try_on(rule, events), estimate=lately, clicked=clicked)
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from project.lib.problem import Problem
 from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import redrive, registry
-from triggers.models import Audit, DeadLetter, Event, Run
+from triggers.models import Audit, Cause, DeadLetter, Event, Run
 from triggers.models.dead_letter import DeadLetterQuerySet
 from triggers.views.steps import SMALL
 
@@ -38,6 +38,7 @@ def dead_letter(request: HttpRequest, pk: int) -> HttpResponse:
         "worked_on": work,
         "history": history_of(letter),
         "similar": similar.count(),
+        "assignee": Cause.objects.filter(pk=letter.fingerprint).values_list("assignee__username", flat=True).first(),
         **choices_of(run),
     }
     return render(request, "triggers/dead_letter.html", context)

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
@@ -100,8 +100,8 @@ def event(request: HttpRequest, seq: int) -> HttpResponse:
         "lines": lines_of(found, [run for run in runs if not (moved and run in moved.runs)]),
         "others": other_triggers(found, runs),
         "woken": found.ended_waits.select_related("run").order_by("pk"),
-        "duplicates": Refusal.objects.filter(event=found.pk).order_by("-pk")[:MOST_DUPLICATES],
-        "keys": Seen.objects.filter(event=found.pk).order_by("pk"),
+        "duplicates": Refusal.objects.repeats().filter(event=found.pk).order_by("-pk")[:MOST_DUPLICATES],
+        "keys": keys_of(found, request),
         "pin": getattr(found, "pin", None),
         "retention_days": settings.RETENTION_DAYS,
         "letters": found.letters.order_by("pk"),
@@ -209,3 +209,9 @@ def unpin_event(request: HttpRequest, seq: int) -> HttpResponse:
     """Leave it to retention again."""
     pinning.unpin(get_object_or_404(Event, pk=seq), by=who(request))
     return redirect("event", seq=seq)
+
+
+def keys_of(event: Event, request: HttpRequest) -> QuerySet[Seen]:
+    """What makes it one event. A key by an expression of the source is made of the payload."""
+    keys = Seen.objects.filter(event=event.pk).order_by("pk")
+    return keys if can(request.user, "payloads") else keys.exclude(key__startswith="key:")

@@ -33,7 +33,7 @@ def shown(fit: dict[str, Any]) -> dict[str, Any]:
     """What fits, in words, and the address of the filled-in form."""
     provider, config = fit["provider"], fit["config"]
     kind = provider if provider in {*Source.CHATS, "cloudevents"} else "webhook"
-    fields = {SCHEME[name]: value for name, value in config.items()}
+    fields = {SCHEME.get(name, name): value for name, value in config.items()}
     said = {"kind": kind, **({"provider": provider} if kind == "webhook" else {}), **fields}
     name = catalogue()[provider].get("name", provider) if provider in catalogue() else "A scheme of your own"
     return {"name": name, "config": config, "link": f"{reverse('source-new')}?{urlencode(said)}"}

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from triggers.hearing import STATE_LEFT
 from triggers.models import Breaker, Run, Slot, Switch
 from triggers.views.now import Now
 
@@ -36,7 +37,8 @@ def hold_of(run: Run, now: datetime, around: Around | None = None) -> Now | None
     """What holds `run` back besides the switches; None: only that no worker was free yet."""
     around = around or Around.of([run])
     if run.cancel_requested_at:
-        said = "It had to give way before it could start."
+        left = run.cancel_reason == STATE_LEFT
+        said = "Its agent left the state that had started it." if left else "It had to give way before it could start."
         return Now("warn", "circle-slash", "Ends within seconds.", said, brief="ends within seconds")
     return held_by_breaker(run, around) or held_by_time(run, now) or held_by_slots(run, around)
 

@@ -25,7 +25,7 @@ SPANS = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(day
 PAGING = ("rows", "after", "format", "sort")
 FORMATS = ("csv", "json")  # of the file a list is downloaded as
 PREFIXES = {"run": "R-", "event": "E-"}  # how people write the numbers of these filters
-OLDEST = "oldest"  # the one order beside the newest first: both are walked by the number of a row
+OLDEST = "oldest"  # beside the newest first the order every list has: both are walked by the number of a row
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,21 @@ class Pick:
         return ", ".join(value for value, ticked in self.options if ticked) or phrase("Any")
 
 
+@dataclass(frozen=True)
+class Order:
+    """A column a list can be in the order of: where that leads to, and whether it is so now."""
+
+    url: str
+    now: str = ""  # ascending, descending
+
+
 @dataclass
 class Filters:
     """The filters of an address. What it cannot use is left out and said in `notes`, never an error."""
 
     query: QueryDict
     names: tuple[str, ...]
+    sorts: dict[str, str] = field(default_factory=dict)  # beside the number: name -> a column with an index
     notes: list[str] = field(default_factory=list)
     picked: set[str] = field(default_factory=set)  # the filters that are boxes to tick
     left_out: int = 0
@@ -58,8 +67,9 @@ class Filters:
                 self.leave_out(f"“{name[:40]}” is no filter of this list")
         if self.query.get("format", "") not in ("", *FORMATS):
             self.leave_out("“format” can only be csv or json")
-        if self.query.get("sort", "") not in ("", OLDEST):
-            self.leave_out("“sort” can only be oldest")
+        known_sorts = [OLDEST, *(f"{way}{name}" for name in self.sorts for way in ("", "-"))]
+        if self.query.get("sort", "") not in ("", *known_sorts):
+            self.leave_out(f"“sort” can only be {', '.join(known_sorts)}")
 
     def narrow(self, rows: Rows, asked: type[ListFilters]) -> Rows:
         """The rows by the filters of the API; what they cannot use is left out."""
@@ -128,6 +138,17 @@ class Filters:
             self.leave_out(f"“{name}” is a whole number above 0, not “{text[:40]}”")
         return as_number(text, "") or 0
 
+    def place(self) -> tuple[datetime, int] | None:
+        """Where a page in the order of a column goes on: the time and the number of the row before."""
+        text = self.query.get("after", "")
+        at, _, number = text.partition("~")
+        moment, found = read_moment(at), as_number(number, "")
+        if moment and found:
+            return moment, found
+        if text:
+            self.leave_out(f"“after” is no place in this order: “{text[:40]}”")
+        return None
+
     def pick(self, name: str, label: str, known: Iterable[str]) -> Pick:
         """What can be ticked; a value that is ticked but unknown stays to be seen."""
         self.picked.add(name)
@@ -149,9 +170,24 @@ class Filters:
         return is_oldest_first(self.query)
 
     @property
+    def sort(self) -> str:
+        """The name of the column whose order is asked for; "" for the number."""
+        name = self.query.get("sort", "").removeprefix("-")
+        return name if name in self.sorts else ""
+
+    @property
     def turned(self) -> str:
         """The address of the same rows from their other end."""
-        return self.address(sort=None if self.oldest_first else OLDEST, after=None, rows=None)
+        other = f"{'-' * self.oldest_first}{self.sort}" if self.sort else None if self.oldest_first else OLDEST
+        return self.address(sort=other, after=None, rows=None)
+
+    @property
+    def orders(self) -> dict[str, Order]:
+        """The heads of columns that put a list in their order: the newest first, or turned round when it is so."""
+        found = {"number": Order(self.address(sort=None, after=None, rows=None))}
+        found |= {name: Order(self.address(sort=f"-{name}", after=None, rows=None)) for name in self.sorts}
+        found[self.sort or "number"] = Order(self.turned, "ascending" if self.oldest_first else "descending")
+        return found
 
     @property
     def active(self) -> bool:
@@ -208,7 +244,9 @@ class Filters:
 
 
 def is_oldest_first(query: QueryDict) -> bool:
-    return query.get("sort") == OLDEST
+    """By number, or by a column whose name stands without a minus."""
+    name = query.get("sort", "")
+    return bool(name) and not name.startswith("-")
 
 
 def as_number(text: str, prefix: str) -> int | None:
@@ -266,20 +304,64 @@ def count_of(rows: QuerySet[Any]) -> int:
     return rows.order_by()[: COUNTED + 1].count()
 
 
+class ByNumber:
+    """A list in the order of the numbers of its rows."""
+
+    def __init__(self, filters: Filters) -> None:
+        self.up = filters.oldest_first
+        self.after: Any = filters.whole("after")
+
+    def all_of(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows
+
+    def page(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """What comes after the row the address names, in order."""
+        beyond, order = ("pk__gt", "pk") if self.up else ("pk__lt", "-pk")
+        return (rows.filter(**{beyond: self.after}) if self.after else rows).order_by(order)
+
+    def key(self, row: Any) -> str:
+        """What says in an address where a page ended."""
+        return str(row.pk)
+
+
+class ByColumn:
+    """A list in the order of a time its rows have; rows of the same time by their number."""
+
+    def __init__(self, filters: Filters) -> None:
+        self.up, self.column = filters.oldest_first, filters.sorts[filters.sort]
+        self.after = filters.place()
+
+    def all_of(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows.filter(**{f"{self.column}__isnull": False})
+
+    def page(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        beyond, sign = ("gte", "") if self.up else ("lte", "-")
+        if self.after:
+            at, number = self.after
+            seen = {self.column: at, f"pk__{'lte' if self.up else 'gte'}": number}
+            rows = rows.filter(**{f"{self.column}__{beyond}": at}).exclude(**seen)
+        return rows.order_by(f"{sign}{self.column}", f"{sign}pk")
+
+    def key(self, row: Any) -> str:
+        return f"{getattr(row, self.column).astimezone(UTC).isoformat()}~{row.pk}"
+
+
 def listing(rows: QuerySet[Any], everything: QuerySet[Any], filters: Filters) -> Listing:
-    """Newest first, or oldest first, by number; a row that arrives meanwhile moves no other to another page."""
-    after, size = filters.whole("after"), min(filters.whole("rows") or SIZE, LONGEST)
-    beyond, order = ("pk__gt", "pk") if filters.oldest_first else ("pk__lt", "-pk")
-    page = rows.filter(**{beyond: after}) if after else rows
-    found = list(page.order_by(order)[: size + 1])
+    """Newest first, or oldest first; a row that arrives meanwhile moves no other to another page.
+
+    In the order of a column only the rows that have a value there are listed."""
+    size = min(filters.whole("rows") or SIZE, LONGEST)
+    walk = ByColumn(filters) if filters.sort else ByNumber(filters)
+    rows = walk.all_of(rows)
+    found = list(walk.page(rows)[: size + 1])
     shown, is_more = found[:size], len(found) > size
     return Listing(
         rows=shown,
         count=count_of(rows),
         total=count_of(everything) if filters.active else None,
         more=filters.address(rows=size + SIZE) if is_more and size < LONGEST else "",
-        older=filters.address(after=shown[-1].pk, rows=None) if is_more and size >= LONGEST else "",
-        top=filters.address(after=None, rows=None) if after else "",
+        older=filters.address(after=walk.key(shown[-1]), rows=None) if is_more and size >= LONGEST else "",
+        top=filters.address(after=None, rows=None) if walk.after else "",
         filters=filters,
     )
 

@@ -1,5 +1,6 @@
 """Runs: the list, and one run told from its event to its actions."""
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -14,6 +15,7 @@ from project.lib.jsontext import difference
 from project.lib.language import phrase
 from project.lib.problem import Problem
 from project.people.doors import needs, who
+from project.people.models import User
 from project.people.roles import can
 from triggers import history, redrive, registry, schemas
 from triggers.models import Audit, DeadLetter, Run, Step, Switch, Trigger, Wait
@@ -26,6 +28,7 @@ from triggers.views.story import Facts, now_of, summary, waited
 from triggers.views.timeline import timeline
 
 FILTERS = ("id", "handler", "trigger", "status", "event", "since", "until")
+SORTS = {"ended": "finished_at"}
 MOST_HISTORY = 50
 MOST_STEPS = 500  # rows of a timeline, lines of a log: the newest
 LIST_LEAVES_OUT = ("result_json", "data_json", "event__raw", "event__data_json", "event__headers", "event__credentials")
@@ -34,13 +37,13 @@ LIST_LEAVES_OUT = ("result_json", "data_json", "event__raw", "event__data_json",
 @require_safe
 def runs(request: HttpRequest) -> HttpResponseBase:
     """The list, newest first, with work and waiting told apart."""
-    filters = Filters(request.GET, FILTERS)
+    filters = Filters(request.GET, FILTERS, SORTS)
     everything = Run.objects.select_related("event", "trigger").defer(*LIST_LEAVES_OUT)
     rows = filters.narrow(everything, schemas.RunFilters)
     if filters.as_table:
         return as_table(request, "runs", schemas.RunRow, rows, schemas.RunRow.facts)
     found = listing(rows, everything, filters)
-    tell_times(found.rows)
+    tell_times(found.rows, clock.of(request))
     kept = list(Trigger.objects.kept().order_by("slug").values_list("slug", "handler"))
     handlers = sorted({*registry.HANDLERS, *(handler for _, handler in kept)})
     picks = [
@@ -51,9 +54,8 @@ def runs(request: HttpRequest) -> HttpResponseBase:
     return list_page(request, "triggers/runs.html", filters, {"list": found, "picks": picks, "verbs": ["cancel"]})
 
 
-def tell_times(rows: list[Run]) -> None:
+def tell_times(rows: list[Run], now: datetime) -> None:
     """Set `waited` and `worked` on every row, by one query for all of them, and `held` on those that are queued."""
-    now = clock.now()
     briefs = briefs_of(rows, now)
     waits: dict[int, list[Wait]] = {}
     for wait in Wait.objects.filter(run__in=rows):
@@ -71,7 +73,7 @@ def tell_times(rows: list[Run]) -> None:
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """One run."""
     found = get_object_or_404(with_counts(), pk=pk)
-    facts = facts_of(found, payloads=can(request.user, "payloads"))
+    facts = facts_of(found, clock.of(request), reader=who(request))
     tab = request.GET.get("tab", "timeline")
     tab = tab if tab in TABS else "timeline"
     began = found.started_at or found.queued_at
@@ -139,6 +141,7 @@ def timeline_tab(request: HttpRequest, facts: Facts) -> dict[str, Any]:
         "only_problems": only_problems,
         "full": full,
         "step": step,
+        "step_status": next((row.status for row in rows if step and row.link == step.name), ""),
         "cut": len(steps) == MOST_STEPS,
     }
 
@@ -179,20 +182,21 @@ def newest_steps(run: Run) -> list[Step]:
     return list(shown.order_by("-seq")[:MOST_STEPS])[::-1]
 
 
-def facts_of(run: Run, *, payloads: bool) -> Facts:
-    now = clock.now()
+def facts_of(run: Run, now: datetime, *, reader: User) -> Facts:
+    waits = run.status == Status.WAITING
     return Facts(
         run=run,
         waits=list(run.waits.order_by("pk")),
-        actions=list(run.actions.select_related("connection").order_by("pk")),
+        actions=[row.shown_to(reader) for row in run.actions.select_related("connection").order_by("pk")],
         letter=run.letters.order_by("-pk").first() if run.status == Status.DEAD else None,
         paused=Switch.objects.holding(handler=run.handler, source=run.event.source_slug).first()
         if run.status in CLAIMABLE
         else None,
         hold=hold_of(run, now) if run.status in CLAIMABLE else None,
+        asked=next((asked for ask in registry.asked_of if (asked := ask(run))), None) if waits else None,
         gathered=list(run.gathered.order_by("-event").values_list("event", flat=True)[:MOST_SHOWN]),
         now=now,
-        payloads=payloads,
+        payloads=can(reader, "payloads"),
     )
 
 

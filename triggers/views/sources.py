@@ -1,7 +1,8 @@
 """Sources: who may ring, how they prove themselves, and what was refused at the door."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib import messages
@@ -27,10 +28,12 @@ from triggers.forms.named import SourceForm
 from triggers.forms.schedule import ScheduleForm
 from triggers.forms.source import KINDS, SecretForm, form_for
 from triggers.models import Audit, Event, Refusal, ScheduleFire, Source, Trigger, Watch
-from triggers.sources.details import warning_of
-from triggers.sources.schedule import parse_schedule, preview, same_schedule, zones
+from triggers.sources.details import warning_of, way_of
+from triggers.sources.recipe import recipe_of
+from triggers.sources.schedule import parse_schedule, preview, same_schedule, shown, zones
+from triggers.unusable import wrong_with
 from triggers.views.lists import Filters, as_table, list_page
-from triggers.vitals import REPEATS, last_deliveries, next_expected, vitals_of
+from triggers.vitals import last_deliveries, next_expected, vitals_of
 
 NEXT = 5  # slots shown
 SHOWN_REFUSALS = 50
@@ -47,11 +50,12 @@ def sources(request: HttpRequest) -> HttpResponseBase:
     rows = list(
         Source.objects.kept().select_related("watch", "rhythm").annotate(last_at=Subquery(newest)).order_by("slug")
     )
-    refused = Refusal.objects.filter(source__in=rows).exclude(reason__in=REPEATS)
+    refused = Refusal.objects.standing().filter(source__in=rows)
     counted = dict(refused.values_list("source").annotate(n=Count("pk")).order_by())
     for row in rows:
         row.refused = counted.get(row.pk, 0)  # type: ignore[attr-defined]
         row.next_at = next_expected(row, getattr(row, "rhythm", None))  # type: ignore[attr-defined]
+        row.wrong = wrong_with(row)  # type: ignore[attr-defined]
         row.look = KINDS.get(row.kind, ("inbox", row.kind, ""))  # type: ignore[attr-defined]
     unknown = Refusal.objects.filter(source=None).order_by("-pk")[:10]
     return list_page(request, "triggers/sources.html", filters, {"sources": rows, "unknown": unknown})
@@ -133,7 +137,7 @@ def source_page(
         "kind": kind,
         "has_door": kind in Source.DOORS,
         "is_listened": kind in MODELS,
-        "sends_test": kind not in ("schedule", "database"),  # the clock has a bell, a table only its owner knows
+        "sends_test": kind != "schedule" and (kind != "database" or takes_rows(row)),  # the clock has a bell
         "look": KINDS.get(kind, ("inbox", kind, "")),
         "may_edit": can(request.user, "configure") and (row is None or row.archived_at is None),
         "stale": stale,
@@ -145,34 +149,58 @@ def source_page(
     return render(request, "triggers/source.html", context, status=status)
 
 
+def takes_rows(row: Source | None) -> bool:
+    """Whether a row can be made up for its table: an outbox says where type and data stand, others nobody knows."""
+    return row is not None and row.config.get("mode") == "outbox" and bool(row.config.get("data_column"))
+
+
 def plan_of(form: SourceForm) -> dict[str, Any] | None:
-    """The schedule in words with its next slots, by the code that fires; None while it makes no sense."""
+    """The schedule in words with its next slots, by the code that fires, or what is `wrong` with it; None while nothing
+    is said yet."""
     assert isinstance(form, ScheduleForm)
+    config: dict[str, Any] = {}
     try:
         config, row = form.as_it_stands(), form.source
         is_kept = row is not None and same_schedule(config, row.config)
         anchor = fire.next_slot(row, parse_schedule(config)) if row and is_kept else None
         return preview(config, NEXT, clock.now(), anchor)
-    except (NotValid, KeyError):
-        return None
+    except KeyError:
+        return None  # its field says what is wrong
+    except NotValid as refused:
+        return {"wrong": refused.detail} if any(config.get(name) for name in ("cron", "every", "at")) else None
 
 
 def signs_of(source: Source) -> dict[str, Any]:
     """What a source did lately: events, refusals, slots, and who listens to it."""
     refused = source.refusals.defer("body", "credentials")
+    address = f"{settings.BASE_URL}{hook_of(source)}"
+    wrong = wrong_with(source)
+    has_door = source.kind in Source.DOORS and not wrong
     return {
-        "address": f"{settings.BASE_URL}{hook_of(source)}",
+        "address": address,
+        "wrong_with": wrong,
+        "recipe": recipe_of(way_of(source), address, source.provider or source.kind) if has_door else "",
         "hints": source.secret_hints,
-        "warning": warning_of(source),
+        "warning": "" if wrong else warning_of(source),
         "vitals": vitals_of(source),
         "deliveries": last_deliveries(source),
-        "refusals": refused.exclude(reason__in=REPEATS).order_by("-pk")[:SHOWN_REFUSALS],
+        "refusals": refused.turned_away().order_by("-pk")[:SHOWN_REFUSALS],
         "listeners": Trigger.objects.kept().filter(source__in=[source.slug, "*"]).order_by("slug"),
         "watch": Watch.objects.filter(source=source).first(),
         "skips": schemas.skips_of(source) if source.kind == "schedule" else 0,
         "off": None if source.enabled else turned_off(source),
-        "slots": ScheduleFire.objects.filter(source=source).order_by("-fire_at")[:NEXT],
+        **(slots_of(source) if source.kind == "schedule" else {}),
     }
+
+
+def slots_of(source: Source) -> dict[str, Any]:
+    """The last slots of a schedule, each with its time on the schedule's own clock, and the zone of that."""
+    zone = str(source.config.get("timezone") or "UTC")
+    clock_of = ZoneInfo(zone) if zone in zones() else UTC
+    slots = list(ScheduleFire.objects.filter(source=source).order_by("-fire_at")[:NEXT])
+    for slot in slots:
+        slot.local = shown(slot.fire_at.astimezone(clock_of))  # type: ignore[attr-defined]
+    return {"slots": slots, "zone": zone}
 
 
 def turned_off(source: Source) -> Audit | None:

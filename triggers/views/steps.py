@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from project.lib.language import phrase, spoken
@@ -62,9 +63,12 @@ def queue_words(facts: Facts) -> str:
 def step_row(step: Step, waits: Sequence[Wait], facts: Facts) -> Row:
     end = max(step.finished_at or facts.now, step.started_at)
     bars = [wait_bar(wait, facts) for wait in waits]
-    if not bars or step.kind not in ("sleep", "wait", "act"):
+    tries = tries_of(step)
+    if tries and step.status != "started":
+        bars += try_bars(tries)
+    elif not bars or step.kind not in ("sleep", "wait", "act"):
         tone = {"failed": "fail", "started": "run"}.get(step.status, "ok")
-        bars.append(Bar(tone, step.started_at, end, "At work"))
+        bars += [*try_bars(tries), Bar(tone, step.started_at, end, "At work")]
     return Row(
         name=step.name,
         status=status_of(step, waits, facts),
@@ -76,6 +80,43 @@ def step_row(step: Step, waits: Sequence[Wait], facts: Facts) -> Row:
         took=max(bar.end for bar in bars) - min(bar.start for bar in bars),
         is_problem=step.status == "failed" or step.attempt > 1,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One call of a step's function; `pause` is the time after it until the next."""
+
+    n: int
+    started_at: datetime
+    finished_at: datetime
+    error: dict[str, str] | None
+    pause: timedelta | None
+
+    @property
+    def took(self) -> timedelta:
+        return self.finished_at - self.started_at
+
+
+def tries_of(step: Step) -> list[Try]:
+    """Each of them, oldest first; none when there was but one, of which the step itself tells."""
+    told = step.tries or []
+    times = [[datetime.fromisoformat(one[name]) for name in ("started_at", "finished_at")] for one in told]
+    pauses = [begins - ended for (_, ended), (begins, _) in pairwise(times)]
+    return [
+        Try(one["n"], began, ended, one["error"], pause)
+        for one, (began, ended), pause in zip(told, times, [*pauses, None], strict=False)
+    ]
+
+
+def try_bars(tries: Sequence[Try]) -> list[Bar]:
+    bars = []
+    for one in tries:
+        told = phrase("Try {n} failed", n=one.n) if one.error else phrase("Try {n} worked", n=one.n)
+        bars.append(Bar("fail" if one.error else "ok", one.started_at, one.finished_at, told))
+        if one.pause is not None:
+            ended = one.finished_at + one.pause
+            bars.append(Bar("retry", one.finished_at, ended, phrase("Pause before the next try")))
+    return bars
 
 
 def status_of(step: Step, waits: Sequence[Wait], facts: Facts) -> str:
@@ -98,8 +139,16 @@ def note_of(step: Step, waits: Sequence[Wait], facts: Facts) -> str:
     if step.status == "failed":
         return str((step.error or {}).get("type", "failed"))
     if step.status == "started":
-        return phrase("a person decides") if status_of(step, waits, facts) == "awaiting" else ""
+        return who_decides(facts) if status_of(step, waits, facts) == "awaiting" else ""
     return phrase("worked at try {n}", n=step.attempt) if step.attempt > 1 else ""
+
+
+def who_decides(facts: Facts) -> str:
+    """Whom the wait is for, and how many of them know: `payments-oncall, 3 told`."""
+    if facts.asked is None:
+        return phrase("a person decides")
+    who, told = facts.asked
+    return phrase("{who}, {told} told", who=who, told=told) if told else phrase("{who} decides", who=who)
 
 
 def wait_row(name: str, waits: Sequence[Wait], facts: Facts) -> Row:
@@ -110,7 +159,7 @@ def wait_row(name: str, waits: Sequence[Wait], facts: Facts) -> Row:
     bars = [wait_bar(wait, facts) for wait in waits]
     note = ""
     if pending and facts.waits_for_person:
-        status, note = "awaiting", phrase("a person decides")
+        status, note = "awaiting", who_decides(facts)
     took = max(bar.end for bar in bars) - min(bar.start for bar in bars)
     return Row(name, status, bars, kind="wait", note=note, action_id=action_of(name, facts), took=took)
 
@@ -178,7 +227,7 @@ def log_of(steps: Iterable[Step]) -> list[LogLine]:
 def chosen_of(run: Run, steps: Sequence[Step], name: str) -> Step | None:
     """The step of the side panel: the one asked for, else the one that failed, else the last that worked.
 
-    `output` is its result as JSON, as long as a page can draw it."""
+    `output` is its result as JSON, as long as a page can draw it, `told_tries` each of its tries."""
     failed = next((step for step in steps if step.status == "failed"), None)
     chosen = name or (failed or steps[-1] if steps else None)
     if chosen is None:
@@ -188,5 +237,6 @@ def chosen_of(run: Run, steps: Sequence[Step], name: str) -> Step | None:
         size = step.size or len(step.result_json or "")
         step.output = step.result_text if size < DRAWN else ""  # type: ignore[attr-defined]
         step.inputs = named(step.input_text)  # type: ignore[attr-defined]
+        step.told_tries = tries_of(step)  # type: ignore[attr-defined]
         step.size = size
     return step

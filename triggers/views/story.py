@@ -20,6 +20,8 @@ ENDS = {
     "action_cancelled": words("The action it waited for was withdrawn."),
     "cancel_requested": words("A person asked for its end."),
     "cancelled": words("A person ended it."),
+    "archived": words("Its trigger was archived before it started."),
+    "state_left": words("Its agent left the state that had started it."),
     "replaced": words("A newer event of its trigger took its place."),
     "dropped": words("The queue of its trigger was full, and it had waited longest."),
     "limit_reached": "It used what its limits allow.",
@@ -44,6 +46,7 @@ class Facts:
     hold: Now | None  # by its trigger's limits or the handler's breaker
     now: datetime
     payloads: bool  # may the reader see them?
+    asked: tuple[str, int] | None = None  # who may decide what it waits for, and how many people were told
     gathered: Sequence[int] = ()  # numbers of the events a debounced run works on, the newest first
 
     @property
@@ -121,12 +124,9 @@ def queued(facts: Facts) -> Now:
 def running(facts: Facts) -> Now:
     run = facts.run
     if run.cancel_requested_at:
-        return Now(
-            "warn",
-            "circle-slash",
-            "Will end at its next step.",
-            "A person asked for it. What it does now is finished first.",
-        )
+        why = spoken(ENDS.get(run.cancel_reason, words("A person asked for it.")))
+        said = phrase("{why} What it does now is finished first.", why=why)
+        return Now("warn", "circle-slash", "Will end at its next step.", said)
     again = phrase("This is try {attempt}.", attempt=run.attempt) if run.attempt > 1 else ""
     lost = ""
     if run.crashes:

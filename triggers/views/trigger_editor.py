@@ -8,13 +8,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
+from project.lib import clock
 from project.lib.language import phrase, spoken
 from project.lib.problem import Problem
 from project.lib.text import made_storable, number
 from project.people.doors import needs, who
 from project.people.roles import can
 from triggers import configure, overflow, picking, registry, trying
-from triggers.errors import Stale
+from triggers.errors import NotValid, Stale
 from triggers.forms.editor import Editor
 from triggers.forms.schedule import ScheduleForm
 from triggers.forms.source import KINDS
@@ -23,8 +24,10 @@ from triggers.limits import read_limits
 from triggers.models import Breaker, Event, Run, Source, Trigger
 from triggers.models.trigger import TOLD
 from triggers.sources.schedule import zones
+from triggers.views.beats import chart_of_runs
 from triggers.views.bench import Bench, as_of, differences, versions_of
 from triggers.views.handlers import lacks
+from triggers.views.ranges import range_of
 from triggers.views.sources import plan_of
 from triggers.views.triggers import state_of
 
@@ -124,6 +127,8 @@ def looked(request: HttpRequest, editor: Editor) -> HttpResponse:
     editor.blame_only("source", "type_pattern", "filter")
     clean = editor.form.cleaned_data
     try:
+        if editor.form.data.get("try") != "sample" and not can(request.user, "payloads"):
+            raise NotValid("A filter may ask anything of payloads: trying it on events is for who may read them.")
         rule = trying.rule_of(clean.get("source", ""), clean.get("type_pattern", ""), clean.get("filter", ""))
         bench = Bench.of(editor.form.data, rule, editor.form.chosen_handler)
     except Problem as refused:
@@ -136,7 +141,7 @@ def looked(request: HttpRequest, editor: Editor) -> HttpResponse:
 def changes_of(editor: Editor) -> list[dict[str, Any]]:
     """What saving would change of a trigger that is there; nothing while something of it does not fit."""
     row = editor.trigger
-    if row is None or any(part.errors for part in editor.parts):
+    if row is None or not editor.is_valid():
         return []
     fields = {name: value for name, value in editor.row_fields().items() if name in TOLD}
     fields["limits"] = read_limits(fields["limits"])  # as it would be stored
@@ -172,7 +177,7 @@ def page(
         "broken": sorted(registry.BROKEN.items()),
         "fresh": Trigger.objects.get(pk=row.pk) if row and stale else None,
         **made_of(editor),
-        **(life_of(row) if row else {}),
+        **(life_of(request, row) if row else {}),
     }
     return render(request, "triggers/trigger.html", context, status=status)
 
@@ -191,13 +196,18 @@ def made_of(editor: Editor) -> dict[str, Any]:
     }
 
 
-def life_of(row: Trigger) -> dict[str, Any]:
+def life_of(request: HttpRequest, row: Trigger) -> dict[str, Any]:
     """What it did lately."""
     runs = Run.objects.filter(trigger=row).order_by("-pk")
     shown = runs.select_related("event").defer("result_json", "data_json", "event__raw", "event__data_json")
+    span, ranges = range_of(request)
+    now = clock.of(request)
+    counted = list(runs.values_list("queued_at", "status")[:COUNTED])
     return {
+        **ranges,
+        "chart": chart_of_runs(now, row, span, counted),
         "runs": shown[:LAST_RUNS],
-        "counts_by": dict(Counter(runs.values_list("status", flat=True)[:COUNTED])),
+        "counts_by": dict(Counter(status for _, status in counted)),
         "state": state_of(row, None),
         "health": overflow.health_of(row),
         "versions": versions_of(row),

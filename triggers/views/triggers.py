@@ -22,9 +22,9 @@ def triggers(request: HttpRequest) -> HttpResponseBase:
     filters = Filters(request.GET, ())
     if filters.as_table:
         return as_table(request, "triggers", schemas.TriggerOut, Trigger.objects.kept(), schemas.TriggerOut.of)
-    newest = Run.objects.filter(trigger=OuterRef("pk")).order_by("-pk").values("queued_at")[:1]
+    newest = Run.objects.filter(trigger=OuterRef("pk")).order_by("-queued_at").values("queued_at")[:1]
     rows = list(Trigger.objects.kept().annotate(last_run_at=Subquery(newest)).order_by("slug"))
-    beats = heartbeats(clock.now(), [row.pk for row in rows[:MOST_BEATS]])
+    beats = heartbeats(clock.of(request), [row.pk for row in rows[:MOST_BEATS]])
     sources = sources_of(rows)
     for row in rows:
         source = sources.get(row.source)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-class Patience:
+class SharedTimeout:
     """Waits for anything at most `seconds`; its timer runs only while somebody waits."""
 
     def __init__(self, seconds: float) -> None:
