@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NoReturn
 
-from approvals import deliver, propose, undoing
+from approvals import deliver, kinds, propose, undoing
 from approvals.errors import (
     ActionEnded,
     Cancelled,
@@ -21,22 +22,23 @@ from approvals.models.action import Status
 from approvals.models.compensation import Owed
 from approvals.propose import BeingUndone
 from approvals.tiers import Tier
-from approvals.wish import Undo, Wish
+from approvals.wish import Undo, Wish, by_name
 from triggers.durable import Durable
 from triggers.errors import Permanent
-from triggers.models import Step
+from triggers.models import DeadLetter, Step
 
 SETTLED = "approvals.action.settled"
 UNDOING_ENDED = f"approvals.action.{undoing.ENDED}"
 WAITED = {SETTLED: "settled", UNDOING_ENDED: "undone"}  # how the step of a wait is called
 LONGEST_NAME = 180
-ENDS: dict[str, type[Exception]] = {
+ENDS: dict[str, type[ActionEnded | Undeliverable]] = {
     Status.REJECTED: Rejected,
     Status.EXPIRED: Expired,
     Status.CANCELLED: Cancelled,
     Status.SUPERSEDED: Cancelled,
     Status.FAILED: Undeliverable,
 }
+GIVEN_UP = "It was given up in doubt: it may have happened all the same."
 ERRORS = {error.__name__: error for error in ENDS.values()}
 
 
@@ -69,12 +71,17 @@ def act(
 
     `name` is the act's name within its run; `key` names the effect in business words (else it is made from the first
     run and the name); `expires` is how long people may take, a day unless said, at most seven days.
+    Arguments that are called like one of these (`reason` of a refund) stand in `arguments={…}`.
     `compensate` undoes it when the run fails or is cancelled: `{kind, connection?, key?, reason?, **arguments}`,
     or a function of the result that returns such a dict, or None for nothing: written down, never computed again.
     Raises Rejected, Expired, Cancelled, Undeliverable; NameTaken, NoConnection, KeyTaken before anybody is asked;
     Drifted when a replay asks for something else than people were shown."""
-    step = settled(run, name, lambda: Wish.of(kind, connection, key, reason, evidence, expires, arguments), compensate)
-    result, number = told(step)
+
+    def make(like: Action | None = None) -> Wish:
+        given = by_name(kinds.named(kind), arguments)
+        return Wish.of(kind, connection, key, reason, evidence, expires, given, like)
+
+    result, number = told(settled(run, name, make, compensate))
     return effect_of(result, Action.objects.get(pk=number))
 
 
@@ -99,12 +106,14 @@ def ask(
     `form` is the JSON schema of the answer; without one it is a text. It grants nothing: who rang may answer too.
     Raises Rejected when nobody wants to answer, Expired when nobody did; else as `act()`."""
     arguments: dict[str, Any] = {"question": question} | ({} if form is None else {"form": form})
-    step = settled(run, name, lambda: Wish.of("human.question", None, key, reason, evidence, expires, arguments))
+    step = settled(run, name, partial(Wish.of, "human.question", None, key, reason, evidence, expires, arguments))
     return told(step)[0]
 
 
-def settled(run: Durable, name: str, make: Callable[[], Wish], compensate: Compensate = None) -> Step:
-    """The act's step once its action has ended: recalled on a replay, else proposed, waited for and remembered."""
+def settled(run: Durable, name: str, make: Callable[..., Wish], compensate: Compensate = None) -> Step:
+    """The act's step once its action has ended: recalled on a replay, else proposed, waited for and remembered.
+
+    `make(like=action)` says what is asked for; `action` is what stands for it already."""
     if name:
         name = run.beneath_branch(name)
     if not 0 < len(name) <= LONGEST_NAME:
@@ -115,7 +124,7 @@ def settled(run: Durable, name: str, make: Callable[[], Wish], compensate: Compe
     if done := run.recall(step):
         return done
     try:
-        act = propose.stand_for(run, step, make(), noted(compensate))
+        act = propose.stand_for(run, step, make(like=propose.proposed_for(run, step)), noted(compensate))
     except Rejected as error:
         return remember(run, step, {"type": "Rejected", "message": str(error)})
     except BeingUndone as error:
@@ -151,7 +160,7 @@ def noted(compensate: Compensate) -> Undo | None:
 def write_down(run: Durable, act: Act, told: Mapping[str, Any] | None) -> None:
     """What the callable said of the result, once: from now on neither a crash nor other code changes it."""
     owed = Compensation.objects.filter(act=act, status=Owed.NOTED, sealed_wish="")
-    undo = None if told is None else Undo.of(told)
+    undo = None if told is None else Undo.of(told, knows_result=True)
 
     def write(now: datetime) -> None:
         if undo is not None:
@@ -184,19 +193,24 @@ def remember(run: Durable, step: str, error: dict[str, Any] | None, action: Acti
 def told(step: Step) -> tuple[Any, int]:
     """The result and the action's number; raises how it failed."""
     if step.error:
-        raise ERRORS.get(step.error["type"], Undeliverable)(step.error["message"])
+        error = ERRORS.get(step.error["type"], Undeliverable)(step.error["message"])
+        error.is_buried = error.is_buried or step.error.get("buried", False)
+        raise error
     memory = step.result or {}
     return memory["result"], memory["action"]
 
 
 def how_it_failed(action: Action) -> dict[str, Any]:
-    """`{type, message}`: what the handler is told, in words that name the action."""
+    """`{type, message, buried}`: what the handler is told, in words that name the action, and whether there is a letter
+    of it."""
     error = ENDS[action.status]
     last = action.decisions.filter(verdict="reject").order_by("-pk").first()
     why = last.reason if last and action.status == Status.REJECTED else (action.error or {}).get("message", "")
     why = why or action.cancel_reason or action.reason_code.replace("_", " ")
-    sentence = (error.__doc__ or "").strip()
-    return {"type": error.__name__, "message": f"A-{action.pk} “{action.title}”: {sentence}{f' {why}' if why else ''}"}
+    sentence = GIVEN_UP if action.status == Status.FAILED and action.keeps_key else (error.__doc__ or "").strip()
+    message = f"A-{action.pk} “{action.title}”: {sentence}{f' {why}' if why else ''}"
+    buried = DeadLetter.objects.filter(kind="action", action_id=action.pk).exists()
+    return {"type": error.__name__, "message": message, "buried": buried}
 
 
 __all__ = [

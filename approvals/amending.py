@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +11,18 @@ from django.db import transaction
 
 from approvals.backtest import Backtest, compare
 from approvals.errors import NeedsSecondAdmin, NotValid, PolicyMoved
-from approvals.guarding import asks_less, guards_high, may_be_high
-from approvals.lockouts import lockouts, strangers
+from approvals.guarding import loosens
+from approvals.lockouts import lockouts, unknown_kinds
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
 from approvals.policy import again_when_moved
-from approvals.rules import ALLOW, CONDITION, DENY, EFFECTS, REQUIRE, Rule, read_rules, rule_of
+from approvals.rules import ALLOW, CONDITION, DENY, EFFECTS, REQUIRE, read_rules, rule_of
 from approvals.tiers import Tier
 from approvals.windows import checked_windows
 from approvals.wish import LONGEST
 from project.lib import canonical, clock, gate
 from project.lib.live import changed
 from project.people import roles
-from triggers.configure import insert_named, named, refuse_stale
+from triggers.configure import insert_named, named, refuse_stale, refuse_taken
 from triggers.filters import compile_filter
 from triggers.models import Audit
 
@@ -45,6 +44,7 @@ USUAL: dict[str, Any] = {
     "zone": "UTC",
     "escalate_after": 0,
     "hold": 0,
+    "otherwise": False,
 }
 
 
@@ -75,25 +75,20 @@ def amended(verb: str, slug: str, row: PolicyRule | None, **given: Any) -> Amend
     kept = {name: getattr(row, name) for name in USUAL} | {"when": row.when, "effect": row.effect} if row else USUAL
     fields = {} if verb == "archive" else checked({**kept, **given})
     others = tuple(rule for rule in before if rule.slug != slug)
-    if len(others) >= MOST_RULES:
+    if verb == "create" and len(others) >= MOST_RULES:
         raise NotValid(f"A policy has at most {MOST_RULES} rules.", field="slug")
     version = row.version + 1 if row else 1
-    own = () if verb == "archive" else (rule_of({"slug": slug, "version": version, **fields}),)
-    after = tuple(sorted([*others, *own], key=lambda rule: (rule.order, rule.slug)))
+    own = None if verb == "archive" else rule_of({"slug": slug, "version": version, **fields})
+    after = tuple(sorted([*others, *([own] if own else [])], key=lambda rule: (rule.order, rule.slug)))
     found = compare(before, after)
-    loosens, warns = tuple(loosened(row, fields, found, others)), (*strangers(fields), *lockouts(fields, others))
-    return Amendment(verb, slug, fields, row.version if row else 0, number, found, loosens, warns)
+    said = (*loosens(rule_of(row.stored) if row else None, own, others), *loosened(found))
+    warns = (*unknown_kinds(fields), *lockouts(own, before, others))
+    return Amendment(verb, slug, fields, row.version if row else 0, number, found, said, warns)
 
 
-def loosened(row: PolicyRule | None, fields: dict[str, Any], found: Backtest, others: Sequence[Rule]) -> list[str]:
-    """What a change makes less than high, or may, in sentences."""
+def loosened(found: Backtest) -> list[str]:
+    """What of the last weeks would have been less than high, or high for others, in sentences."""
     said = []
-    if row is not None and asks_less(row.stored, fields):
-        does = guards_high(row.stored, others)
-        if does:
-            said.append(f"The rule {row.slug} {does}, and would be {'changed' if fields else 'taken away'}.")
-        elif not found.all_of_them and row.effect == REQUIRE and may_be_high(row.plan, others):
-            said.append(f"It was tried on the newest {found.looked_at} actions only; older ones may have been high.")
     for high, becomes in (
         (found.less_than_high, "be less"),
         (found.high_for_others, "need fewer or other people, or wait for other times"),
@@ -152,7 +147,9 @@ def applied(draft: Amendment, *, by: User) -> PolicyRule:
 
 
 def store(draft: Amendment, *, by: User) -> PolicyChange:
-    """The change, waiting for a second admin; a newer one of the same rule takes its place."""
+    """The change, waiting for a second admin; a newer one of the same rule takes its place. Raises as `write`."""
+    if draft.verb == "create":
+        refuse_taken(PolicyRule, draft.slug)
     with transaction.atomic():
         now = clock.now()
         gate.exclusive()
@@ -226,6 +223,8 @@ def check_effect(fields: dict[str, Any]) -> None:
     for name in ("reviewers", "quorum", "rejections", "four_eyes", "expires", "escalate_after"):
         if fields[name] and fields["effect"] != REQUIRE:
             raise NotValid(f"Only a rule that requires people says `{name}`.", field=name)
+    if fields["otherwise"] and not (fields["effect"] == REQUIRE and fields["reviewers"]):
+        raise NotValid("A rule for what no other rule names people for names some itself.", field="reviewers")
     if fields["hold"] and fields["effect"] != ALLOW:
         raise NotValid("Only a rule that lets things through holds them for a while.", field="hold")
     if fields["windows"] and fields["effect"] == DENY:

@@ -37,9 +37,9 @@ def list_actions(request: HttpRequest, filters: Query[schemas.ActionFilters]) ->
         who.need("propose")
         rows = own(rows, who)
     if filters.format == "csv":
-        shown = partial(schemas.ActionLine.of, arguments=who.may("payloads"))
+        shown = partial(schemas.ActionLine.of, arguments=who.may("payloads"), told=partial(tells_title, who))
         return listing(request, rows.for_tables(), filters, shown, row=schemas.ActionLine)
-    return listing(request, rows, filters, schemas.ActionRow.facts, row=schemas.ActionRow)
+    return listing(request, rows, filters, partial(facts, who), row=schemas.ActionRow)
 
 
 @router.get("/actions/{int:id}", response=schemas.ActionOut, tags=["actions"])
@@ -76,11 +76,11 @@ def cancel_action(request: HttpRequest, id: int, body: schemas.CancelIn | None =
     reason = body.reason if body else ""
     if who.token is not None and action.token_id == who.token.pk:
         outside.withdraw(action, who.token, reason)
-        return schemas.ActionRow.facts(visible(who, id))
+        return facts(who, visible(who, id))
     asked = who.user is not None and action.requested_by_id == who.user.pk
     who.need_scope("operate", "decide", *(["propose"] if asked else []))
     decide.cancel(action, by=person(who), reason=reason)
-    return schemas.ActionRow.facts(visible(who, id))
+    return facts(who, visible(who, id))
 
 
 @router.post("/actions/{int:id}/take-back", response=schemas.ActionRow, tags=["actions"])
@@ -89,7 +89,7 @@ def take_back(request: HttpRequest, id: int) -> Any:
     action = visible(who, id)
     who.need_scope("decide", "configure")
     decide.take_back(action, by=person(who))
-    return schemas.ActionRow.facts(visible(who, id))
+    return facts(who, visible(who, id))
 
 
 @router.post("/actions/{int:id}/outcome", response=schemas.ActionRow, tags=["actions"])
@@ -99,7 +99,7 @@ def settle_action(request: HttpRequest, id: int, body: schemas.OutcomeIn) -> Any
     action = visible(who, id)
     who.need_scope("decide" if action.tier == Tier.HIGH else "operate")
     clearing.settle_unknown(action, by=person(who), status=body.status, note=body.note, proof=proof_of(request))
-    return schemas.ActionRow.facts(visible(who, id))
+    return facts(who, visible(who, id))
 
 
 @router.get("/connections", response=Page[schemas.ConnectionOut], tags=["connections"])
@@ -164,6 +164,19 @@ def may_read(who: Caller, action: Action, ruling: Ruling) -> bool:
     if action.token_id == who.token.pk or who.may("payloads") or who.may("decide"):
         return True
     return who.user is not None and action.asked_by(who.user)
+
+
+def tells_title(who: Caller, action: Action) -> bool:
+    """The same for a list, whose rows are not judged by the policy."""
+    if who.token is None:
+        return action.tells_title_to(person(who))
+    if action.token_id == who.token.pk or who.may("payloads") or who.may("decide"):
+        return True
+    return who.user is not None and who.user.pk in action.requester_chain
+
+
+def facts(who: Caller, action: Action) -> dict[str, Any]:
+    return schemas.ActionRow.facts(action, told=tells_title(who, action))
 
 
 def person(who: Caller) -> User:

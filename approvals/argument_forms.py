@@ -15,6 +15,7 @@ from approvals.hiding import MARK
 from approvals.kinds import Kind
 from project.lib import strict_json
 from project.lib.strict_json import NotParsable
+from project.lib.visible import hidden_in
 
 ABSENT = object()  # not given: the kind's default holds
 PREFIX = "a."  # so that an argument called `reason` is not taken for the note
@@ -59,6 +60,11 @@ class Slot:
         if self.needed and self.value is not ABSENT:
             return given
         return [("", "Choose one" if self.needed else "Not given"), *given]
+
+    @property
+    def unseen(self) -> list[str]:
+        """Where a field holds what no field draws: each place with what stands around it."""
+        return hidden_in(self.typed)
 
     @property
     def rows(self) -> int:

@@ -139,7 +139,7 @@ def close(asking_id: int) -> bool:
             return False  # under way: what becomes of it must be known first
         Asking.objects.filter(pk=asking.pk).update(closed_at=now, outcome=outcome_of(asking, action))
         bring_up(asking, action, now)
-        changed(f"action:{action.pk}", id=action.pk)
+        changed("actions", id=action.pk)
     return True
 
 
@@ -151,7 +151,7 @@ def note(step: Step) -> None:
     """When to come back."""
     given = {name: getattr(step.asking, name) for name in ("level", "reminders", "unreached_at")}
     Asking.objects.filter(pk=step.asking.pk).update(next_at=step.next_at, **given)
-    changed(f"action:{step.action.pk}", id=step.action.pk)
+    changed("actions", id=step.action.pk)
 
 
 # The steps

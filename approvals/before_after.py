@@ -6,9 +6,9 @@ from typing import Any
 
 from approvals.changes import Change, changes
 from approvals.current import UNBOUND
-from approvals.kinds import NO_WORDS, Kind
+from approvals.kinds import NO_WORDS, WHY_UNBOUND, Kind
 from approvals.models import Action
-from approvals.policy import UNREADABLE
+from approvals.models.action import UNREADABLE
 from project.lib.language import spoken, words
 from project.lib.visible import plain
 
@@ -53,7 +53,8 @@ def unbound(action: Action, kind: Kind | None) -> str:
     if "target" in bound:
         return ""
     status = f" ({bound['status']})" if "status" in bound else ""
-    return spoken(bound.get(UNBOUND, NO_TARGET)) + status
+    why = bound.get(UNBOUND, "")
+    return spoken(WHY_UNBOUND.get(why, why or NO_TARGET)) + status
 
 
 def differs(action: Action, kind: Kind | None, state: Any) -> list[Change] | None:

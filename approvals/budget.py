@@ -19,9 +19,9 @@ BUDGET = 30  # low actions an hour
 SPENT = "hourly budget of low actions"  # stands where otherwise a rule is named
 
 
-def within(asked: policy.Asked, is_over: Callable[[], bool]) -> Ruling:
+def within(asked: policy.Asked, is_over: Callable[[], bool], *, at_least: str = Tier.READ) -> Ruling:
     """What the policy says, raised to medium when it is low and `is_over` says that the hour's budget is spent."""
-    found = policy.ruling(asked)
+    found = policy.ruling(asked, at_least=at_least)
     if found.tier is not Tier.LOW or not is_over():
         return found
     raised = policy.ruling(asked, at_least=Tier.MEDIUM)

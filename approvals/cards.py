@@ -18,7 +18,7 @@ from approvals.evidence import Evidence, in_order
 from approvals.looking import drawn
 from approvals.models import Action, Attempt, CallBack, Decision, Freeze, Notice, Review
 from approvals.models.action import Status
-from approvals.refusals import why_not
+from approvals.refusals import may_say_no, why_not
 from approvals.rules import Reason
 from approvals.similar import Similar, similar_to
 from approvals.standing import Standing
@@ -82,7 +82,7 @@ class Card(Standing):
     @cached_property
     def preview(self) -> list[dict[str, str]]:
         """`[{label, text, form}]` by the kind's own code; empty when the kind is unknown or finds no words for it."""
-        return self.kind.summary(self.action.arguments) if self.kind else []
+        return self.kind.summary(self.action.shown_arguments) if self.kind else []
 
     @cached_property
     def answer_form(self) -> Form | None:
@@ -90,14 +90,15 @@ class Card(Standing):
         if self.kind is None:
             return None
         try:
-            return answer_form(self.kind.asked(self.action.arguments), self.posted)
+            return answer_form(self.kind.asked(self.action.shown_arguments), self.posted)
         except NotValid:
             return None
 
     @property
     def usual_tier(self) -> Tier:
-        """What its kind alone would be."""
-        return policy.usual(self.action.kind, self.action.arguments)
+        """What its kind alone would be, through its connection as it is now."""
+        carrier = self.action.connection
+        return policy.usual(self.action.kind, self.action.shown_arguments, carrier.config if carrier else None)
 
     @property
     def raised_by(self) -> list[Reason]:
@@ -145,6 +146,13 @@ class Card(Standing):
         return next(
             (row for row in rows if row.is_on(self.now) and row.means(self.action.kind, self.action.tier)), None
         )
+
+    @cached_property
+    def can_only_refuse(self) -> bool:
+        """May the reader, who did not ask for it, say no where nobody may say yes?"""
+        if self.ruling is None or not self.barred or not self.is_open or self.action.asked_by(self.reader):
+            return False
+        return may_say_no(self.action, self.reader, self.ruling)
 
     @property
     def offers_withdrawal(self) -> bool:
@@ -281,13 +289,13 @@ def card_of(
 ) -> Card:
     """Collect what the card shows."""
     waits = action.status == Status.AWAITING
-    ruling = policy.ruling_of(action) if waits else None
-    return Card(
+    ruling = policy.ruling_of(action, known=policy.InForce.read(now)) if waits else None
+    card = Card(
         action=action,
         reader=reader,
         now=now,
         decisions=tuple(action.decisions.select_related("by").order_by("id")),
-        taken_back=tuple(Audit.objects.taken_back().filter(ref=str(action.pk)).order_by("id")),
+        taken_back=takes_back_of(action) if action.revision > 1 else (),  # it makes the next revision
         attempts=tuple(action.attempts.order_by("number")),
         letter=DeadLetter.objects.filter(kind="action", action_id=action.pk).first(),
         undoers=tuple(action.compensated_by.order_by("pk")),
@@ -299,6 +307,13 @@ def card_of(
         fresh=fresh,
         posted=posted,
     )
+    if not card.may_read:
+        action.title = action.kind  # a headline is made of arguments
+    return card
+
+
+def takes_back_of(action: Action) -> tuple[Audit, ...]:
+    return tuple(Audit.objects.taken_back().filter(ref=str(action.pk)).order_by("id"))
 
 
 def newer_than(action: Action) -> Action | None:

@@ -75,8 +75,19 @@ def send_code(channel: Channel) -> None:
         rows.filter(code=kept).update(code="")
         raise NotValid(refused.detail, field="address", channel=channel.pk) from refused
     if clicks := carrier_of(channel.connection.system, channel.address).clicks:
-        identity = over(lambda: clicks.identify(channel.connection.far(TIMEOUT), channel.address))
-        Channel.objects.filter(pk=channel.pk).update(identity=identity)
+        was_sent_to(channel, over(lambda: clicks.identify(channel.connection.far(TIMEOUT), channel.address)))
+
+
+def was_sent_to(channel: Channel, identity: str) -> None:
+    """How the far side calls whoever got the code. A channel shown to reach somebody else there is to be shown
+    anew: until then nobody's clicks are this person's by it, and nothing is sent there."""
+    with transaction.atomic():
+        held = Channel.objects.select_for_update(no_key=True).get(pk=channel.pk)
+        if held.identity == identity:
+            return
+        if held.confirmed_at:
+            Audit.write("unlink", held, by=held.person, connection=held.connection.slug, identity=held.identity)
+        Channel.objects.filter(pk=held.pk).update(identity=identity, confirmed_at=None, pressed_at=None)
 
 
 def confirm(channel: Channel, code: str) -> None:

@@ -15,12 +15,11 @@ from approvals.models import Action, Review
 from approvals.models.action import Status
 from approvals.refusals import check_note, how_it_ended
 from approvals.rules import Ruling
-from approvals.settle import bury, lock, settle, show
+from approvals.settle import bury, lock, log, settle, show
 from approvals.starts import Obstacle, needs_a_look, obstacle
 from approvals.tiers import Tier
 from project.lib import canonical, clock, gate
 from project.people.models import User
-from triggers.models import Audit
 
 
 @policy.again_when_moved
@@ -46,7 +45,7 @@ def settle_unknown(
         if held.status != Status.UNKNOWN:
             raise AlreadyDecided(**how_it_ended(held))
         note = check_note(note, needed=held.tier == Tier.HIGH)
-        Audit.write(f"say {status}", held, by=by, note=note)
+        log(f"say {status}", held, by=by, note=note)
         if status == "delivered":
             settle(held, "deliver", now, by=by, ended_by=by, result_json=told(note, by))
             Review.objects.draw(held, now)

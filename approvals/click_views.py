@@ -8,7 +8,7 @@ from approvals import clicks
 from approvals.models import Connection
 from approvals.pressing import Call
 from project.lib.crypto import Unreadable
-from triggers.door import PROBLEM_401
+from triggers.answers import PROBLEM_401
 from triggers.sources.forged import Forged
 
 

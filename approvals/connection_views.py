@@ -114,7 +114,7 @@ def confirm_first(request: HttpRequest, form: ConnectionForm, row: Connection | 
 def page(
     request: HttpRequest, form: ConnectionForm, row: Connection | None, system: str, *, status: int = 0
 ) -> HttpResponse:
-    actions = Action.objects.for_pages().filter(connection=row).order_by("-pk")[:LAST_ACTIONS] if row else []
+    went = Action.objects.for_pages().filter(connection=row).order_by("-pk")[:LAST_ACTIONS] if row else []
     context: dict[str, Any] = {
         "form": form,
         "connection": row,
@@ -123,7 +123,7 @@ def page(
         "fresh": doors.is_fresh(request),
         "here": reverse("connection-edit", args=[row.slug]) if row else f"{reverse('connection-new')}?system={system}",
         "kinds": sorted(name for name, kind in KINDS.items() if kind.system == system),
-        "actions": actions,
+        "actions": [action.shown_to(who(request)) for action in went],
         "built_in": bool(row and row.config.get("from")),
     }
     failed = 422 if form.is_bound and form.errors else 200

@@ -14,14 +14,13 @@ from typing import Any
 from approvals import hiding
 from approvals.errors import ApprovalProblem, DeliveryError, Refused
 from approvals.frozen import storable
-from approvals.kinds import KINDS, NO_WORDS, Kind, Now, Unbound
+from approvals.kinds import KINDS, NO_WORDS, Kind, Now, Unbound, WhyUnbound
 from approvals.models import Action, Connection
 from approvals.models.action import switches_over
 from approvals.rules import Ruling
 from approvals.tiers import Tier
 from project.lib import canonical
 from project.lib.crypto import Unreadable
-from project.lib.language import words
 from triggers.models import Run
 
 LARGEST = 512 * 1024  # characters of a state that is kept to be shown; of a larger one only the version is bound
@@ -37,7 +36,7 @@ class Met:
 
 NOTHING = Met()
 UNBOUND = "unbound"  # the one precondition of what could have been bound, and was not: why
-HELD = words("a switch was on when it was asked for")
+HELD: WhyUnbound = "held"
 
 
 def looked_at(

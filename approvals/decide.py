@@ -37,7 +37,7 @@ from approvals.refusals import (
     how_it_ended,
 )
 from approvals.rules import Ruling
-from approvals.settle import forbid, lock, refreeze, reopen, say, settle, show
+from approvals.settle import forbid, lock, refreeze, reopen, say, settle, show, shown_of
 from approvals.starts import EXECUTE_WITHIN, opens_at
 from approvals.tiers import Tier
 from project.lib import clock, gate, spans
@@ -187,19 +187,12 @@ def check_heard(asked: Action, word: Word, ruling: Ruling, proof: Callable[[], b
         transaction.set_rollback(True)
 
 
-def shown_of(action: Action) -> dict[str, Any]:
-    """What stood above the buttons; the digest beside it binds the rest."""
-    rules = [said["rule"] for said in action.ruled_by]
-    counted = {"needed": action.needed, "given": action.given}
-    return {"title": action.title, "tier": action.tier, "rules": rules or [action.policy], **counted}
-
-
 def adjusted(held: Action, word: Word, ruling: Ruling, now: datetime) -> ApprovalProblem | None:
     """What must happen to a waiting action before anybody says yes to it, and how that is told."""
     if held.status != Status.AWAITING:
         return None
-    if not held.is_intact:  # the stored text was changed behind our back
-        refreeze(held)
+    if not held.is_intact and not (word.verdict == "reject" and policy.cannot_be_read(held)):
+        refreeze(held)  # the stored text was changed behind our back
         return Changed(digest=held.digest, revision=held.revision)
     if word.verdict != "approve" or held.expires_at <= now:
         return None

@@ -163,7 +163,7 @@ def timeout_of(action: Action) -> timedelta:
 
 def call(attempt: Attempt) -> Outcome:
     """Call the far side; the one place where anything a connector raises is caught."""
-    action = attempt.action
+    action, is_called = attempt.action, False
     try:
         kind = kinds.named(action.kind)
         typed = kind.read(action.sent_arguments)
@@ -175,16 +175,19 @@ def call(attempt: Attempt) -> Outcome:
             return Outcome("delivered", PracticeItem.objects.all().deliver(action, kind, typed, attempt.key_sent))
         check_in_time(attempt, kind)
         failpoint("before_call")
-        return Outcome("delivered", kind.deliver(far_of(action, kind), typed, attempt.key_sent))
+        far, is_called = far_of(action, kind), True
+        return Outcome("delivered", kind.deliver(far, typed, attempt.key_sent))
     except NotSent as error:
         return Outcome("put_back", error=describe(error), retry_after=error.retry_after)
-    except (Refused, UnknownKind, NotValid, Unreadable) as error:
+    except Refused as error:
         return Outcome("failed", error=describe(error))
     except OutcomeUnknown as error:
         story, pause = describe(error), error.retry_after
         return Outcome("unknown", error=story, retry_after=pause, key_used_up=error.key_used_up)
     except Exception as error:
-        return Outcome("unknown", error=broken(error))
+        if not is_called and isinstance(error, UnknownKind | NotValid | Unreadable):
+            return Outcome("failed", error=describe(error))
+        return Outcome("unknown", error=broken(error))  # a connector that says so in no word of its own
 
 
 def check_in_time(attempt: Attempt, kind: kinds.Kind) -> None:

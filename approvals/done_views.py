@@ -1,6 +1,7 @@
 """What was done without asking anybody: counted, and some of it to be looked at."""
 
 from datetime import timedelta
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -28,15 +29,17 @@ def page(request: HttpRequest) -> HttpResponse:
     span = span if span in SPANS else "day"
     held = Action.objects.for_lists().filter(tier=Tier.LOW, status=Status.APPROVED, not_before__gt=now)
     waiting, reader = Review.objects.waiting(), who(request)
-    facts = {
+    facts: dict[str, Any] = {
         "span": span,
         "spans": list(SPANS),
         "groups": done(now - SPANS[span], now),
-        "soon": list(held.order_by("not_before")[:SHOWN]),
+        "soon": [row.shown_to(reader) for row in held.order_by("not_before")[:SHOWN]],
         "waiting": [(review, reviewing.may_look(review, reader)) for review in waiting.oldest_first()[:SHOWN]],
         "waiting_count": waiting.count(),
         "looked": list(Review.objects.exclude(verdict="").oldest_first().order_by("-at")[:10]),
     }
+    for review in (*(row for row, _ in facts["waiting"]), *facts["looked"]):
+        review.action.shown_to(reader)
     return render(request, "approvals/done.html", facts)
 
 

@@ -44,7 +44,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("action", pk=pk)
     if card.needs_step_up and request.method != "POST":
         return doors.to_step_up(reverse("action-edit", args=[pk]))
-    form = Form(card.kind, action.arguments, request.POST if request.method == "POST" else None)
+    form = Form(card.kind, action.shown_arguments, request.POST if request.method == "POST" else None)
     return save(request, card, form) if is_save else editor(request, card, form)
 
 

@@ -14,7 +14,7 @@ from approvals.frozen import envelope
 from approvals.kinds import KINDS
 from approvals.models import Action, Decision
 from approvals.rules import Ruling
-from approvals.settle import show
+from approvals.settle import show, shown_of
 from project.lib import canonical, crypto
 from triggers.models import Audit
 
@@ -112,6 +112,7 @@ def edit(
     if ruling.denied_by:
         raise NotValid(f"The rule `{ruling.denied_by}` of the policy forbids this.", field="arguments")
     seen = {"digest": action.digest, "revision": action.revision, "before": action.canonical}
+    saw = {**shown_of(action), "digest": action.digest, "revision": action.revision}
     decision = Decision.objects.create(action=action, by=by, verdict="edit", at=now, after=draft.text, **seen, **words)
     chain = [*action.requester_chain, *policy.chain_added(action, ruling)]
     action.move(
@@ -127,7 +128,8 @@ def edit(
         given=0,
         **policy.asked_as(KINDS.get(action.kind), ruling),
     )
-    Audit.write("edit", action, by=by, revision=action.revision, digest=action.digest, reason=words.get("reason", ""))
+    made = {"digest": action.digest, "revision": action.revision}
+    Audit.write("edit", action, by=by, **made, reason=words.get("reason", ""), saw=saw)
     show(action)
     return decision
 

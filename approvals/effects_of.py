@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from approvals.kinds import KINDS
-from approvals.models import Act, Action
+from approvals.models import Act, Action, Notice
 from approvals.models.action import Status
 from approvals.models.compensation import UNDER_WAY, Owed
+from approvals.tiers import Tier
+from project.people.roles import REVIEWER
 from triggers import redrive
 from triggers.models import Run
 
@@ -39,6 +41,18 @@ def sent_by(run: Run) -> list[dict[str, Any]]:
     undoing = run.actions.filter(keeps_key=True, gave_key_up=False).exclude(compensates=None).order_by("pk")
     found = [*acts.values_list(*fields).distinct(), *undoing.values_list("step", "pk", "title", "keeps_key")]
     return [dict(zip(("name", "action", "title", "unclear"), row, strict=True)) for row in found]
+
+
+def asked_of(run: Run) -> tuple[str, int] | None:
+    """Whom the first request that waits is put to (`payments-oncall`), and how many people a message about it reached;
+    None when nobody may decide it."""
+    action = run.actions.awaiting().order_by("pk").first()
+    names = {name for group in action.groups for name in group["reviewers"]} if action else set()
+    if action is None or not (names or action.tier == Tier.MEDIUM):
+        return None
+    reached = Notice.objects.reached().filter(asking__action=action, asking__revision=action.revision)
+    people = reached.aggregate(people=Count("person", distinct=True))["people"]
+    return ", ".join(sorted(names)) or REVIEWER, people
 
 
 def undoing_of(run: Run) -> dict[str, Any] | None:

@@ -204,6 +204,20 @@ class TooManyWaiting(ApprovalProblem):
     http = 429
 
 
+class NotGranted(ApprovalProblem):
+    """Nobody said yes to it, or not yet: there is nothing to use."""
+
+    code = "not_granted"
+    http = 409
+
+
+class UsedUp(ApprovalProblem):
+    """This yes was used already: one nod is for one time. Ask again under another key."""
+
+    code = "used_up"
+    http = 409
+
+
 class CannotLook(ApprovalProblem):
     """What it would change cannot be looked at right now; ask again later."""
 

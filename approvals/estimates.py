@@ -1,6 +1,7 @@
 """How much a handler asks of people, by what its newest runs did."""
 
 from approvals.models import Action
+from approvals.tiers import WAITING
 from triggers.models import Run
 from triggers.models.run import ENDED
 
@@ -14,4 +15,4 @@ def asks_of(handler: str) -> float | None:
     )
     if not runs:
         return None
-    return Action.objects.filter(run__in=runs, tier__in=["medium", "high"]).count() / len(runs)
+    return Action.objects.filter(run__in=runs, tier__in=WAITING).count() / len(runs)

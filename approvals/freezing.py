@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 
 from approvals.errors import NotValid
-from approvals.kinds import no_kind
+from approvals.kinds import why_unknown
 from approvals.models import Action, Freeze
 from approvals.models.action import Status
 from approvals.tiers import Tier
 from project.lib import clock, gate
-from project.lib.live import changed
+from project.lib.live import all_changed
 from project.lib.text import is_storable
 from triggers.models import Audit
 
@@ -62,8 +62,8 @@ def lift(row: Freeze, *, by: "User | None") -> Freeze:
         held = Action.objects.filter(status__in=[Status.APPROVED, Status.UNKNOWN], frozen_until__gt=now)
         cards = list(held.values_list("pk", flat=True))
         held.update(not_before=now, frozen_until=None)  # another one may hold it
-        for topic in ("actions", "approvals", *(f"action:{pk}" for pk in cards)):
-            changed(topic)
+        for topic in ("actions", "approvals"):
+            all_changed(topic, cards)
     return row
 
 
@@ -89,5 +89,5 @@ def check_kinds(kinds: Sequence[str]) -> None:
     for each in kinds:
         if not PATTERN.fullmatch(each):
             raise NotValid(f"{each!r} is no kind; write `stripe.refund`, or `github.*` for all of one.", field="kinds")
-        if unknown := no_kind(each):
+        if unknown := why_unknown(each):
             raise NotValid(unknown, field="kinds")

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from approvals.errors import NotValid, UnknownKind
 from approvals.tiers import Tier
 from project.lib.faults import first_fault
+from project.lib.language import words
 from project.lib.text import nearest
 from project.lib.visible import plain
 
@@ -57,11 +58,19 @@ class Now:
     state: Any
 
 
+WhyUnbound = Literal["unread", "nameless", "held"]
+WHY_UNBOUND: dict[str, str] = {  # the code is a part of what is digested; the words are the page's, in any language
+    "unread": words("its state could not be read"),
+    "nameless": words("its state has neither an ETag nor a Last-Modified"),
+    "held": words("a switch was on when it was asked for"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """There is a target, but nothing of it to bind: why, in a few words, and what the far side answered."""
+    """There is a target, but nothing of it to bind: why, and what the far side answered."""
 
-    why: str
+    why: WhyUnbound
     status: int | None = None
 
 
@@ -74,7 +83,8 @@ class Kind:
     it raises any of the three when it cannot tell. `safety` says what may follow an unclear outcome: `keyed` sends
     the same key again inside `window` (a connection's `key_window` replaces it), `probe` looks first, `natural` may be
     repeated whatever happened, `unsafe` asks a person. `is_natural(arguments)` says that these very ones are natural,
-    `graded(arguments)` of which tier they are, where that is not always the kind's; `fits` must hold it.
+    `graded(arguments, config)` of which tier they are, where that is not always the kind's: by the connection as it is
+    now, or by the arguments alone when no connection is at hand (None). `fits` must hold it.
     `preview(arguments)` is what people read on the card: `[{label, text, form}]`, form one of text, markdown, code,
     json. `fits(config, has_secrets, arguments)` raises NotValid when a connection may not carry them.
     `form(arguments)` is the JSON schema of the answer that people owe: such an action is carried out by being answered.
@@ -95,11 +105,12 @@ class Kind:
     pretend: Callable[[Any, int], Result]  # what a practice connection answers for item number n
     probe: Callable[[Far, Any, list[str]], Result | None] | None = None
     is_natural: Callable[[Any], bool] | None = None
-    graded: Callable[[dict[str, Any]], Tier] | None = None
+    graded: Callable[[dict[str, Any], dict[str, Any] | None], Tier] | None = None
     fits: Callable[[dict[str, Any], bool, Any], None] | None = None
     form: Callable[[Any], dict[str, Any]] | None = None
     current: Callable[[Far, Any], Now | Unbound | None] | None = None
     after: Callable[[Any, Any], Any] | None = None
+    manner: tuple[str, ...] = ()  # arguments that say how it is done: without them it is the same effect
     hides: bool = False  # may arguments hold credentials, which must not be stored in clear?
     version: int = 1
     timeout: timedelta = CALL_TIMEOUT
@@ -108,9 +119,9 @@ class Kind:
     reversible: str = ""  # how it can be undone, in words
     blast_radius: str = ""  # who notices, in words
 
-    def tier_of(self, arguments: dict[str, Any] | None) -> Tier:
-        """The tier of these very arguments; of unknown ones the kind's."""
-        return self.tier if self.graded is None or arguments is None else self.graded(arguments)
+    def tier_of(self, arguments: dict[str, Any] | None, config: dict[str, Any] | None = None) -> Tier:
+        """The tier of these very arguments through a connection of this `config`; of unknown ones the kind's."""
+        return self.tier if self.graded is None or arguments is None else self.graded(arguments, config)
 
     @property
     def is_question(self) -> bool:
@@ -207,7 +218,7 @@ def register_family(name: str, make: Callable[[str], Kind]) -> None:
     KINDS.families[name] = make
 
 
-def no_kind(name: str) -> str:
+def why_unknown(name: str) -> str:
     """Why nothing can be of this kind, or of any `family.*`, in a sentence; empty where something can."""
     if not name.endswith(".*"):
         return "" if KINDS.get(name) else f"There is no kind `{name}`{nearest(name, KINDS)}"

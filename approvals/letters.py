@@ -10,13 +10,15 @@ from approvals.carrying import Letter
 from approvals.links import link_to
 from approvals.models import Action, Asking, Notice
 from approvals.models.action import Status
+from approvals.policy import is_question
 from approvals.pressing import APPROVE
-from approvals.refusals import how_it_ended, is_question
+from approvals.refusals import how_it_ended
 from approvals.tiers import Tier
 from project.lib import canonical
 from project.lib.visible import plain
 from project.people.models import User
 
+LONGEST_OUTCOME = 200  # characters
 LONGEST_LINE = 500  # characters of one fact; the page says the rest
 LONGEST_WHOLE = 1_000  # characters of all arguments; over it a message has no button
 ENDS = {
@@ -78,7 +80,7 @@ def button(notice: Notice) -> tuple[str, str] | None:
     can show all that is approved: else it is read on the page."""
     action, channel = notice.asking.action, notice.channel
     signed = carrier_of(channel.connection.system, channel.address).clicks and channel.identity
-    is_shown = not action.title.endswith("…") and len(whole(action)) <= LONGEST_WHOLE
+    is_shown = action.is_intact and not action.title.endswith("…") and len(whole(action)) <= LONGEST_WHOLE
     if action.tier != Tier.MEDIUM or is_question(action) or not is_shown or not signed:
         return None
     shown = {"id": action.pk, "digest": notice.asking.digest, "revision": notice.asking.revision}
@@ -87,15 +89,21 @@ def button(notice: Notice) -> tuple[str, str] | None:
 
 def outcome_of(asking: Asking, action: Action) -> str:
     """`Approved by Ben`; what became of what was asked, in a few words."""
-    if action.revision != asking.revision:
+    is_older = action.revision != asking.revision
+    if is_older and action.status == Status.AWAITING:
         return "Changed since; you are asked anew"
+    said = f"Changed since. {end_of(action)}" if is_older else end_of(action)  # an edit and the yes may be one press
+    return said[:LONGEST_OUTCOME]
+
+
+def end_of(action: Action) -> str:
     if action.status == Status.EXPIRED and action.reason_code == "expires_at":
         return "Expired: nobody decided, nothing was sent"
     if action.status == Status.EXPIRED:
         return "Expired: approved, but not carried out in time"
     ended = how_it_ended(action)
     by = f" by {plain(ended['by'])}" if ended["by"] else ""
-    return f"{ENDS[Status(action.status)].capitalize()}{by}"[:200]
+    return f"{ENDS[Status(action.status)].capitalize()}{by}"
 
 
 def local(moment: datetime, reader: User) -> datetime:

@@ -9,8 +9,8 @@ from approvals.models import Action, Decision
 from project.people.models import User
 
 SALT = "approvals.looking"
-SEEN = 1.0  # seconds a card is on the screen before a verdict about it counts, as for its keys
-JUST = timedelta(seconds=10)  # a decision as old as that brought up no card that is younger than `SEEN`
+LEAST_SEEN = 1.0  # seconds a card is on the screen before a verdict about it counts, as for its keys
+AFTER_DECISION = timedelta(seconds=10)  # a decision as old as that brought up no card that is younger than `LEAST_SEEN`
 
 
 def drawn(action: Action, reader: User, now: datetime) -> str:
@@ -30,8 +30,8 @@ def looked_for(carried: str, action: Action, reader: User, now: datetime) -> flo
 def check_seen(action: Action, by: User, browser: str, seconds: float | None, now: datetime) -> None:
     """The next card comes up where the last one was, under the same cursor: the second of two clicks was meant for the
     first. `seconds` that it was on the screen, None where nobody knows. Raises NotSeen."""
-    if seconds is None or seconds >= SEEN:
+    if seconds is None or seconds >= LEAST_SEEN:
         return
-    others = Decision.objects.filter(by=by, browser=browser, at__gt=now - JUST).exclude(action=action)
+    others = Decision.objects.filter(by=by, browser=browser, at__gt=now - AFTER_DECISION).exclude(action=action)
     if others.exists():
         raise NotSeen

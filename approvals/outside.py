@@ -5,11 +5,12 @@ The token is who asks. Its tier, who must nod and who may not are the desk's to 
 
 import hashlib
 import json
+import math
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -19,14 +20,17 @@ from approvals import budget, decide, policy, propose, reach
 from approvals.errors import (
     AskedEnough,
     CannotLook,
+    Changed,
     DeliveryError,
     KeyReused,
     NoConnection,
+    NotGranted,
     NotValid,
     PolicyMoved,
     StillRunning,
     TooManyWaiting,
     UnknownKind,
+    UsedUp,
 )
 from approvals.models import Action, CallBack, Proposal
 from approvals.models.action import ActionQuerySet, Status
@@ -38,11 +42,15 @@ from approvals.wish import Wish
 from project.lib import clock, crypto, gate
 from project.people.auth import NotSignedIn
 from project.people.models import ApiToken, User
+from triggers.bucket import Buckets
 from triggers.errors import Permanent
+from triggers.models import Audit
 
 MOST_WAITING = 20  # actions of one token that wait for people
 UNSAID_FOR = timedelta(hours=1)  # after which what ended without a person's word makes room
 LEAST_EXPIRES = 60  # seconds in which people can be asked at all, as in a rule
+FAILING = Buckets()  # looks of each token that failed
+MOST_FAILING: dict[str, float] = {"limit": 20, "period": 3600}
 LOOK_AGAIN = 10  # seconds after which a target that could not be looked at may be looked at again
 ROOM_LATER = 60  # seconds after which a token that has too many waiting may ask again
 
@@ -100,8 +108,7 @@ def ask(token: ApiToken, key: str, wanted: Wanted) -> tuple[Action, bool]:
     number = number_of(token, key, wanted.kind)
     wish = wanted.wish(action_key(token, key, number))
     ruling = ruling_on(token, wish)
-    with in_words_of_a_program():
-        wish = wish.having_looked(None, ruling, partial(check_may_ask, token, wish))
+    wish = looked(token, wish, ruling)
     with transaction.atomic():
         gate.shared()
         take_turn(token, key)
@@ -121,6 +128,24 @@ def ask(token: ApiToken, key: str, wanted: Wanted) -> tuple[Action, bool]:
         if action.status == Status.APPROVED:
             decide.ring_on_commit(action.pk)
     return action, True
+
+
+def looked(token: ApiToken, wish: Wish, ruling: Ruling) -> Wish:
+    """The wish, bound to its target. A look that fails leaves no row, so that the room of a token would not bound how
+    often it has a far side called: such looks are counted here, by each process for itself. Raises as `ask`."""
+    taken: list[int] = []
+
+    def may() -> None:
+        check_may_ask(token, wish)
+        if wait := FAILING.take(token.pk, MOST_FAILING, time.monotonic()):
+            raise CannotLook(retry_after=math.ceil(wait))
+        taken.append(token.pk)
+
+    with in_words_of_a_program():
+        bound = wish.having_looked(None, ruling, may)
+    for pk in taken:
+        FAILING.give_back(pk, MOST_FAILING)
+    return bound
 
 
 def stands_for(token: ApiToken, key: str, wanted: Wanted, now: datetime) -> Action | None:
@@ -150,8 +175,8 @@ def action_key(token: ApiToken, key: str, number: int) -> str:
 
 def ruling_on(token: ApiToken, wish: Wish) -> Ruling:
     """What the policy says, before BEGIN; beyond the hourly budget of a token what is low waits for a person."""
-    slug = wish.connection.slug if wish.connection else ""
-    asked = policy.Asked(wish.kind.name, wish.arguments, slug, wish.key or "", wish.title, None, token.user_id)
+    slug, config = wish.carrier
+    asked = policy.Asked(wish.kind.name, wish.arguments, slug, wish.key or "", wish.title, None, token.user_id, config)
     return budget.within(asked, lambda: budget.is_spent(mine(token), wish))
 
 
@@ -190,6 +215,24 @@ def refuse_nagging(token: ApiToken, wish: Wish, now: datetime) -> None:
 
 def mine(token: ApiToken) -> ActionQuerySet:
     return Action.objects.all().filter(token=token)
+
+
+def consume(action: Action, token: ApiToken, *, digest: str, under: str) -> Action:
+    """Take up a yes, once: whoever asked does it itself now. Asked again `under` the same name it is the same taking,
+    for an answer that was lost on its way. Raises NotGranted, Changed for other bytes, UsedUp."""
+    with transaction.atomic():
+        held = lock(action.pk)
+        if held.status != Status.DELIVERED:
+            raise NotGranted(state=held.status)
+        if digest != held.digest:
+            raise Changed(digest=held.digest, revision=held.revision)
+        if held.used_at is None:
+            Action.objects.filter(pk=held.pk).update(used_at=clock.now(), used_under=under)
+            Audit.write("consume", held, by=token.user, digest=held.digest, agent=str(token))
+            held.refresh_from_db(fields=["used_at", "used_under"])
+        elif held.used_under != under:
+            raise UsedUp(at=held.used_at)
+    return held
 
 
 def withdraw(action: Action, token: ApiToken, reason: str = "") -> Action:

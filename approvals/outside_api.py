@@ -3,13 +3,16 @@
 from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Header, Status
+from ninja import Header, Schema, Status
 from pydantic import Field
 
 from approvals import outside, policy, schemas
-from approvals.api import router
+from approvals.api import own, router
 from approvals.call_backs import secret_of
+from approvals.models import Action
+from project.lib.schema import Moment
 from project.people.auth import Forbidden, caller
+from triggers.api import found
 from triggers.schemas import Strict
 
 LONGEST_KEY = 180
@@ -49,6 +52,31 @@ def ask_for_action(request: HttpRequest, body: ProposalIn, idempotency_key: Key)
     shown = schemas.ActionOut.of(action, reviewers=list(policy.ruling_of(action).reviewers), arguments=True)
     secret = secret_of(who.token) if body.callback_url else None
     return Status(201 if is_new else 200, {**shown, "callback_secret": secret})
+
+
+class ConsumeIn(Strict):
+    """`digest` is that of what was approved; `under` any name of one taking, so that it can be asked for again."""
+
+    digest: str = Field(max_length=80)
+    under: str = Field(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$")
+
+
+class ConsumedOut(Schema):
+    id: int
+    digest: str
+    revision: int
+    used_at: Moment
+
+
+@router.post("/actions/{int:id}/consume", response=ConsumedOut, tags=["actions"])
+def consume_action(request: HttpRequest, id: int, body: ConsumeIn) -> Any:
+    """Take up a yes before you do what it allows: the first call gets it, every other one 409 `used_up`."""
+    who = caller(request)
+    who.need("propose")
+    if who.token is None:
+        raise Forbidden("Whoever asked takes up the yes, with the token it asked with.")
+    action = found(own(Action.objects.all(), who), pk=id)
+    return outside.consume(action, who.token, digest=body.digest, under=body.under)
 
 
 __all__ = ["router"]

@@ -18,6 +18,7 @@ from approvals import requesters
 from approvals.errors import PolicyMoved
 from approvals.kinds import KINDS, Kind
 from approvals.models import Action, Decision, PolicyVersion
+from approvals.models.action import EVERYBODY, UNREADABLE
 from approvals.rules import DEFAULT, Reason, Rule, Ruling, judge, read_rules
 from approvals.tallying import Count, Panel, merged, tally
 from approvals.tiers import Tier, stricter
@@ -35,8 +36,6 @@ BY_AGENT = "proposed_by_agent"
 USUAL_TAKE_BACK = timedelta(seconds=10)  # of what people said yes to
 TRIES = 20  # that a door computes the verdict again, while somebody changes the policy under it
 
-UNREADABLE = (ValueError, LookupError, TypeError)  # of a stored text that is no action
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -52,6 +51,7 @@ class Asked:
     title: str
     run: Run | None
     person: int | None  # who proposed it without a run
+    config: dict[str, Any] | None = None  # of the connection as it is now
 
     @classmethod
     def of(cls, action: Action, *, arguments: dict[str, Any] | None = None, title: str = "") -> Asked:
@@ -64,6 +64,7 @@ class Asked:
             title=title or action.title,
             run=action.run,
             person=action.requested_by_id,
+            config=action.connection.config if action.connection else None,
         )
 
     def facts(self, paths: tuple[Path, ...]) -> dict[str, Any]:
@@ -78,14 +79,16 @@ class Asked:
             "connection": self.connection,
             "key": self.key,
             "title": self.title,
-            "tier": str(usual(self.kind, self.arguments)),
+            "tier": str(usual(self.kind, self.arguments, self.config)),
         }
         return plain | {"proposed_by_agent": self.is_by_agent} if not wanted or BY_AGENT in wanted else plain
 
     @property
     def is_by_agent(self) -> bool:
         """No person rang, ran it again or proposed it."""
-        return not requesters.chain(self.run, four_eyes=False) if self.run else self.person is None
+        if not self.run:
+            return self.person is None
+        return not set(requesters.chain(self.run, four_eyes=False)) - {EVERYBODY}  # who bars all names nobody
 
     def of_run(self, wanted: dict[str, Any]) -> dict[str, Any]:
         run = self.run
@@ -100,16 +103,17 @@ class Asked:
         return BLANK | (attributes(cast(Readable, event), wanted) if event else {})
 
 
-def usual(kind: str, arguments: dict[str, Any] | None = None) -> Tier:
+def usual(kind: str, arguments: dict[str, Any] | None = None, config: dict[str, Any] | None = None) -> Tier:
     """The tier of a kind where no rule says more; an unknown kind is high."""
     known = KINDS.get(kind)
-    return known.tier_of(arguments) if known else Tier.HIGH
+    return known.tier_of(arguments, config) if known else Tier.HIGH
 
 
-def may_lower(kind: str, arguments: dict[str, Any]) -> bool:
+def may_lower(asked: Asked) -> bool:
     """May a rule let it through? Never what is high, and a question is nothing until somebody answers it."""
-    known = KINDS.get(kind)
-    return known is not None and known.tier_of(arguments) is not Tier.HIGH and not known.is_question
+    known = KINDS.get(asked.kind)
+    lowest = known is not None and known.tier_of(asked.arguments, asked.config)
+    return known is not None and lowest is not Tier.HIGH and not known.is_question
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +125,14 @@ class InForce:
     at: datetime
 
     @classmethod
-    def now(cls) -> InForce:
-        return cls(*PolicyVersion.in_force(), clock.now())
+    def read(cls, at: datetime | None = None) -> InForce:
+        """`at`: the database's time, where it was asked a moment ago."""
+        return cls(*PolicyVersion.in_force(), at or clock.now())
 
 
 def ruling(asked: Asked, *, at_least: str = Tier.READ, known: InForce | None = None) -> Ruling:
     """What the policy in force says now. Call it outside a transaction."""
-    known = known or InForce.now()
+    known = known or InForce.read()
     return ruled(read_rules(known.text), asked, at_least=at_least, at=known.at, version=known.number)
 
 
@@ -138,8 +143,8 @@ def ruled(
         rules,
         asked.facts,
         at=at,
-        usual=usual(asked.kind, asked.arguments),
-        may_lower=may_lower(asked.kind, asked.arguments),
+        usual=usual(asked.kind, asked.arguments, asked.config),
+        may_lower=may_lower(asked),
         at_least=at_least,
         anyone=roles.REVIEWER,
         version=version,
@@ -158,14 +163,24 @@ def ruling_of(action: Action, *, at_least: str = Tier.READ, known: InForce | Non
     return replace(joined(found, action), about=about(action))
 
 
+def cannot_be_read(action: Action) -> bool:
+    """Is its stored text none of an action? Then it can only be refused, and only come to its end."""
+    try:
+        Asked.of(action)
+    except UNREADABLE:
+        return True
+    return False
+
+
 def unreadable() -> Ruling:
     """Somebody wrote something into the row that is no action: no rule can read it."""
-    return Ruling(Tier.HIGH, 1, (), (roles.REVIEWER,), True)
+    return Ruling(Tier.HIGH, 1, (), (), True)
 
 
 def asked_of(action: Action) -> Ruling:
     """Whom the row itself names, where no rule may be asked any more (inside a transaction)."""
-    found = Ruling(Tier(action.tier), action.needed, (), (roles.REVIEWER,), action.is_strict)
+    anyone = (roles.REVIEWER,) if action.tier == Tier.MEDIUM else ()
+    found = Ruling(Tier(action.tier), action.needed, (), anyone, action.is_strict)
     return joined(found, action)
 
 
@@ -189,8 +204,9 @@ def joined(found: Ruling, action: Action) -> Ruling:
     )
 
 
-def about(action: Action) -> tuple[int, str, str]:
-    return action.revision, action.digest, action.tier
+def about(action: Action) -> tuple[int, str, str, int]:
+    """By the version of its connection too: that may say how risky the call is."""
+    return action.revision, action.digest, action.tier, action.connection.version if action.connection else 0
 
 
 def check_current(found: Ruling, action: Action | None = None) -> None:
@@ -239,10 +255,12 @@ def able(action: Action, found: Ruling) -> QuerySet[User]:
     such person, and no four eyes are wanted, those who are behind it all the same. An answer grants nothing: anybody
     who is named may give it."""
     people = User.objects.filter(is_active=True, groups__name__in=found.reviewers).distinct()
-    kind = KINDS.get(action.kind)
-    if kind is not None and kind.is_question:
+    if is_question(action):
         return people
-    others = people.exclude(pk__in=behind(action, found))
+    asked = behind(action, found)
+    if EVERYBODY in asked:
+        return people.none()
+    others = people.exclude(pk__in=asked)
     return others if found.four_eyes or others.exists() else people
 
 
@@ -253,8 +271,9 @@ def behind(action: Action, found: Ruling) -> frozenset[int]:
 
 
 def barred(action: Action, found: Ruling) -> frozenset[int]:
-    """Whose yes does not count: with four eyes nobody's who is behind the request; else people decide at the click."""
-    return behind(action, found) if found.four_eyes else frozenset()
+    """Whose yes does not count: with four eyes nobody's who is behind the request; else people decide at the click. An
+    answer counts whoever gives it."""
+    return behind(action, found) if found.four_eyes and not is_question(action) else frozenset()
 
 
 def chain_added(action: Action, found: Ruling) -> list[int]:
@@ -268,10 +287,16 @@ def chain_added(action: Action, found: Ruling) -> list[int]:
 def counted(action: Action, found: Ruling) -> Count:
     """How many of the people who said yes to this revision count, by what they held when they said it."""
     said: QuerySet[Decision] = action.decisions.filter(verdict="approve", revision=action.revision)
+    said = said.none() if EVERYBODY in behind(action, found) and not is_question(action) else said
     out = barred(action, found) | rejected_by(action)
     people = {row.by_id: held_by(row) for row in said.select_related("by").order_by("pk") if row.by_id not in out}
     able = [names for names in people.values() if names & set(found.reviewers)]
     return tally(found.groups, found.needed, able)
+
+
+def is_question(action: Action) -> bool:
+    kind = KINDS.get(action.kind)
+    return kind is not None and kind.is_question
 
 
 def rejected_by(action: Action) -> frozenset[int]:

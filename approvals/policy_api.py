@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
@@ -58,9 +59,11 @@ def try_policy(request: HttpRequest, body: schemas.BacktestIn) -> Any:
     """What a rule would have done to the actions of the last 30 days. Nothing is saved.
 
     For those who may make rules: whoever asks which actions an expression matches reads their arguments."""
-    caller(request).need("configure")
+    who = caller(request)
+    who.need("configure")
     row = PolicyRule.objects.kept().filter(slug=body.slug).first()
     draft = amending.amended("change" if row else "create", body.slug, row, **fields_of(body, exclude={"slug"}))
+    draft.backtest.shown_to(who.user or AnonymousUser())
     return schemas.BacktestOut.of(draft)
 
 

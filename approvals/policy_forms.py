@@ -1,13 +1,16 @@
 """The form of one rule, and three rules to begin with."""
 
+from itertools import chain, count
 from typing import Any
 
 from django import forms
 
 from approvals.errors import NotValid
+from approvals.first_rule import NAMED, RULE
 from approvals.models import PolicyRule
 from approvals.rule_words import read_window, window_words
 from project.lib.language import later, words
+from project.people import roles
 from triggers.forms.fields import MONO, DeskForm, LinesField, ShortNameField
 
 EFFECTS = (
@@ -22,11 +25,13 @@ TIERS = (
 )
 NUMBERS = ("quorum", "rejections", "expires", "hold", "escalate_after")  # that may be left empty
 EXAMPLES: dict[str, dict[str, Any]] = {
+    NAMED: {"words": words("A reviewer decides what is high and no other rule names people for."), **RULE},
     "two-for-refunds": {
         "words": words("Refunds of more than 500.00, or of the whole charge, need two people."),
         "when": 'action.kind == "stripe.refund" && (!has(action.arguments.amount) || action.arguments.amount > 50000)',
         "effect": "require",
         "tier": "high",
+        "reviewers": [roles.REVIEWER],
         "quorum": 2,
     },
     "no-deletes": {
@@ -47,6 +52,12 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "windows": [{"days": ["mon", "tue", "wed", "thu", "fri"], "from": "09:00", "to": "17:00"}],
     },
 }
+
+
+def free_name(slug: str) -> str:
+    """The name, or the next one that no rule has or had."""
+    known = set(PolicyRule.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
+    return next(name for name in chain([slug], (f"{slug}-{number}" for number in count(2))) if name not in known)
 
 
 class WindowsField(LinesField):
@@ -75,7 +86,9 @@ class PolicyForm(DeskForm):
     effect = forms.ChoiceField(label="What happens", choices=EFFECTS)
     tier = forms.ChoiceField(label="Risk", choices=TIERS, required=False)
     reviewers = LinesField(
-        label="Who may decide", required=False, help_text="Roles or teams, one a line. Empty: any reviewer."
+        label="Who may decide",
+        required=False,
+        help_text="Roles or teams, one a line. Empty: any reviewer, and nobody for what is high.",
     )
     quorum = forms.IntegerField(label="How many people", min_value=0, max_value=20, required=False)
     rejections = forms.IntegerField(
@@ -86,6 +99,9 @@ class PolicyForm(DeskForm):
         help_text="Until so many have, it waits on. Empty: one no ends it.",
     )
     four_eyes = forms.BooleanField(label="Who owns or lately changed the trigger has asked for it too", required=False)
+    otherwise = forms.BooleanField(
+        label="Only name these people, for what is of this risk and no other rule names anybody for", required=False
+    )
     expires = forms.IntegerField(
         label="Time to decide", min_value=0, required=False, help_text="Seconds at most. Empty: a day."
     )

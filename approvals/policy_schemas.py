@@ -52,6 +52,7 @@ class RuleFields(Strict):
     zone: str = Field("UTC", max_length=64)
     escalate_after: int = 0
     hold: int = 0
+    otherwise: bool = False
 
 
 class RuleIn(RuleFields):
@@ -85,6 +86,7 @@ class RuleOut(Schema):
     zone: str
     escalate_after: int
     hold: int
+    otherwise: bool
     version: int
     changed_by: str | None
     changed_at: Moment

@@ -14,7 +14,7 @@ from approvals import amending
 from approvals import policy_schemas as schemas
 from approvals.amending import Amendment
 from approvals.models import PolicyChange, PolicyRule, PolicyVersion
-from approvals.policy_forms import EXAMPLES, PolicyForm
+from approvals.policy_forms import EXAMPLES, PolicyForm, free_name
 from approvals.rule_words import wants
 from project.lib.language import phrase, words
 from project.lib.problem import Problem
@@ -52,7 +52,7 @@ def policy_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return posted(request, PolicyForm(request.POST), None)
     slug = request.GET.get("example", "")
-    initial = {**EXAMPLES[slug], "slug": slug} if slug in EXAMPLES else {}
+    initial = {**EXAMPLES[slug], "slug": free_name(slug)} if slug in EXAMPLES else {}
     return editor(request, PolicyForm(initial=initial), None)
 
 
@@ -122,6 +122,8 @@ def editor(
     ask: bool = False,
     status: int = 200,
 ) -> HttpResponse:
+    if draft:
+        draft.backtest.shown_to(who(request))
     context: dict[str, Any] = {
         "form": form,
         "rule": row,
@@ -148,6 +150,7 @@ def policy_archive(request: HttpRequest, slug: str) -> HttpResponse:
     if not doors.is_fresh(request):
         return doors.to_step_up(reverse("policy-archive", args=[slug]))
     draft = amending.amended("archive", slug, row)
+    draft.backtest.shown_to(who(request))
     if request.method == "POST" and request.POST.get("seen") == draft.seen:
         return onwards(request, amending.save("archive", slug, row, by=who(request), version=row.version))
     return render(request, "approvals/policy_archive.html", {"rule": row, "wants": wants(row), **shown(draft)})
@@ -189,6 +192,7 @@ def change_page(request: HttpRequest, change: PolicyChange, refusal: str = "", *
     if change.status == "waiting":
         try:
             context |= shown(amending.again(change, row))
+            context["found"].shown_to(who(request))  # any viewer may open this page
         except Problem as refused:
             context["refusal"] = refusal or refused.detail
     if change.fields:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
-from approvals import budget, policy, requesters
+from approvals import budget, naming, policy, requesters
 from approvals.errors import Drifted, KeyTaken, Rejected
 from approvals.models import Act, Action, Compensation
-from approvals.models.action import Status
+from approvals.models.action import EVERYBODY, Status
 from approvals.rules import Ruling
 from approvals.settle import DENIED, forbid, lock, settle, show
 from approvals.starts import EXECUTE_WITHIN
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 
 ENOUGH = 3  # rejections of one key within a day
 OPEN = (Status.AWAITING, Status.APPROVED)
-content: ContextVar[tuple[str, str]] = ContextVar("content", default=("", ""))  # the place it is asked at, and what
 
 
 class BeingUndone(Exception):
@@ -74,6 +70,12 @@ def stand_for(run: Durable, step: str, wish: Wish, undo: Undo | None = None) -> 
     return own
 
 
+def proposed_for(run: Durable, step: str) -> Action | None:
+    """What this act stands for since a worker before, or since this run left one."""
+    own = Act.objects.filter(run=run.row, name=step).select_related("action__connection").first()
+    return own.action if own else None
+
+
 def having_looked(run: Run, step: str, wish: Wish, ruling: Ruling) -> Wish:
     """What becomes a new action is bound to its target as it is; a replay that finds its own looks at nothing."""
     if wish.kind.current is None:
@@ -81,7 +83,7 @@ def having_looked(run: Run, step: str, wish: Wish, ruling: Ruling) -> Wish:
     own = Act.objects.filter(run=run, name=step).select_related("action").first()
     if own is not None and own.digest == wish.freeze(own.action)[1]:
         return wish
-    return wish.having_looked(run, ruling, partial(check_not_nagging, wish, wish.key or implicit_key(run, step)))
+    return wish.having_looked(run, ruling, partial(check_not_nagging, wish, naming.key_of(run, step, wish)))
 
 
 def check_not_nagging(wish: Wish, key: str) -> None:
@@ -93,8 +95,8 @@ def check_not_nagging(wish: Wish, key: str) -> None:
 
 def first_time(run: Run, step: str, wish: Wish, now: datetime, ruling: Ruling) -> tuple[Act, str]:
     """Join the holder of the key, or become it; the loser of a race joins."""
-    key = wish.key or implicit_key(run, step)
     for _ in range(5):
+        key = naming.key_of(run, step, wish)
         holder = holder_of(wish, key)
         if holder is not None:
             taken = from_holder(run, step, wish, holder, now)
@@ -106,29 +108,13 @@ def first_time(run: Run, step: str, wish: Wish, now: datetime, ruling: Ruling) -
         except IntegrityError:
             continue  # somebody proposed the same effect in this very moment
         spans.moment(f"propose {action.kind}", action=action.pk, tier=str(action.tier))
-        return stand(run, step, action), ""
+        return stand(run, step, wish, action), ""
     raise KeyTaken(f"the key {key!r} is being proposed by somebody else again and again")
 
 
-def implicit_key(run: Run, step: str) -> str:
-    place, asked = content.get()
-    return f"R-{run.origin_id}/{step.removeprefix(place)}/{asked}" if asked else f"R-{run.origin_id}/{step}"
-
-
-@contextmanager
-def known_by(run: Durable, asked: str) -> Iterator[None]:
-    """Meanwhile an act without a key is known by what is asked for, and not by its place: who asks for it may come to
-    it by another way when the run is run again, as a model does."""
-    told = content.set((run.beneath_branch(""), asked))
-    try:
-        yield
-    finally:
-        content.reset(told)
-
-
-def is_to_repeat(run: Run, step: str, holder: Action) -> bool:
+def is_to_repeat(run: Run, step: str, wish: Wish, holder: Action) -> bool:
     """Did a person tick this very effect, to have it once more?"""
-    if not content.get()[1]:
+    if not naming.is_known_by_content(wish):
         return step in run.send_again
     before = redrive.kin_of(run).exclude(pk=run.pk)
     return bool(run.send_again) and holder.acts.filter(run__in=before, name__in=run.send_again).exists()
@@ -148,18 +134,18 @@ def from_holder(run: Run, step: str, wish: Wish, holder: Action, now: datetime) 
     if Compensation.objects.of_effect(holder).under_way().exists():
         raise BeingUndone(holder.pk)
     same_place = holder.origin_run == run.origin_id and holder.step == step
-    if holder.is_settled and is_to_repeat(run, step, holder):
+    if holder.is_settled and is_to_repeat(run, step, wish, holder):
         check_may_repeat(run.requester, holder)
         Action.objects.filter(pk=holder.pk).update(gave_key_up=True)
         Audit.write("send once more", holder, by=run.requester, run=run.pk)
         return None
-    if wish.is_that_of(holder):
-        return stand(run, step, holder), ""
+    if naming.is_known_by_content(wish) or wish.is_that_of(holder):
+        return stand(run, step, wish, holder), ""
     if same_place and holder.run_id != run.pk and holder.status in OPEN:
         settle(holder, "supersede", now, reason_code="asked_otherwise")
         return None
     if same_place and holder.key_is_implicit:
-        return stand(run, step, holder), f"“{step}” was {holder.status} as A-{holder.pk} with other arguments"
+        return stand(run, step, wish, holder), f"“{step}” was {holder.status} as A-{holder.pk} with other arguments"
     raise KeyTaken(f"the key {holder.key!r} names A-{holder.pk} ({holder.status}) with other arguments")
 
 
@@ -177,6 +163,7 @@ def asked_otherwise(run: Run, own: Act, wish: Wish, now: datetime, ruling: Rulin
     if not (own.drift == wish.freeze()[1] and continued(run, own)):
         return own, f"“{own.name}” asks for something else than A-{action.pk}, which is {action.status}"
     if action.status in OPEN and action.run_id == run.pk:
+        wish.check_carrier()
         settle(action, "supersede", now, reason_code="asked_otherwise")
         own.delete()
         return first_time(run, own.name, wish, now, ruling)
@@ -188,13 +175,14 @@ def continued(run: Run, own: Act) -> bool:
     return bool(own.drifted_at and run.continued_at and run.continued_at >= own.drifted_at)
 
 
-def stand(run: Run, step: str, action: Action) -> Act:
+def stand(run: Run, step: str, wish: Wish, action: Action) -> Act:
     """Write down which action this act is; whoever is behind a joining run has asked for it too."""
     people = requesters.chain(run, four_eyes=action.is_strict)
     added = [person for person in people if person not in action.requester_chain]
     if added and action.status == Status.AWAITING:
         Action.objects.filter(pk=action.pk).update(requester_chain=[*action.requester_chain, *added])
-    return Act.objects.create(run=run, name=step, action=action, digest=action.proposal_digest)
+    digest = wish.freeze(action)[1] if naming.is_known_by_content(wish) else action.proposal_digest
+    return Act.objects.create(run=run, name=step, action=action, digest=digest)
 
 
 # A new row
@@ -253,7 +241,7 @@ def insert(
 def askers(run: Run | None, token: ApiToken | None, people: list[int]) -> dict[str, Any]:
     """Who asked, and so may not nod: people behind a run, or behind the program that holds `token`."""
     if run is not None:
-        first = next(iter(people), None)
+        first = next((person for person in people if person != EVERYBODY), None)
         return {"run": run, "origin_run": run.origin_id, "requested_by_id": first, "requester_chain": people}
     own = token.user_id if token else None
     return {"token": token, "requested_by_id": own, "requester_chain": requesters.behind(token)}
@@ -290,8 +278,8 @@ def rejected_by_people(before: QuerySet[Action], now: datetime) -> QuerySet[Acti
     return said_no.exclude(reason_code=DENIED)
 
 
-def ruling_on(run: Run, step: str, wish: Wish) -> Ruling:
+def ruling_on(run: Run, step: str, wish: Wish, *, at_least: str = Tier.READ) -> Ruling:
     """What the policy says of it; beyond the hourly budget what is low waits for a person. Call it before BEGIN."""
-    slug, key = wish.connection.slug if wish.connection else "", wish.key or implicit_key(run, step)
-    asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.title, run, None)
-    return budget.within(asked, lambda: budget.is_over(run, wish))
+    (slug, config), key = wish.carrier, naming.key_of(run, step, wish)
+    asked = policy.Asked(wish.kind.name, wish.arguments, slug, key, wish.title, run, None, config)
+    return budget.within(asked, lambda: budget.is_over(run, wish), at_least=at_least)

@@ -1,5 +1,7 @@
 """Why a person may not decide, in the order in which it is said (docs/lifecycle-of-an-action.md)."""
 
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,25 +19,38 @@ from approvals.errors import (
 )
 from approvals.kinds import KINDS
 from approvals.models import Action
-from approvals.models.action import Status
+from approvals.models.action import EVERYBODY, Status
+from approvals.policy import is_question
 from approvals.questions import check_answer
 from approvals.rules import Ruling
 from approvals.tiers import Tier
 from project.lib.language import phrase, words
 from project.lib.text import reason_of
+from project.people import roles
 from project.people.models import User
 
 VERDICTS = ("approve", "reject")
 ASKED = words("You asked for this, so it needs a second person. Invite one under Settings.")
 EDITED = words("You edited this, so it needs a second person. Invite one under Settings.")
 
+UNTOLD = words(
+    "So many runs are behind this one that nobody can tell who asked for it, so nobody may approve it. Ask for it anew."
+)
+UNNAMED = words("No rule of the policy names who decides what is high, so nobody may. An admin names them in a rule.")
+
 
 def check_person(
     action: Action, by: User, ruling: Ruling, verdict: str, *, names: frozenset[str] | None = None
 ) -> None:
+    if not ruling.reviewers and verdict == "reject":
+        ruling = replace(ruling, reviewers=(roles.REVIEWER,))
+    if not ruling.reviewers:
+        raise NotReviewer(phrase(UNNAMED))
     if not policy.may_review(by, ruling, names):
         named = phrase("Only {names} may decide this.", names=phrase(" or ").join(ruling.reviewers))
         raise NotReviewer(named if ruling.groups else "")
+    if verdict != "reject" and not is_question(action) and EVERYBODY in policy.behind(action, ruling):
+        raise SelfApproval(phrase(UNTOLD))
     asked = action.asked_by(by) or by.pk in policy.chain_added(action, ruling)
     if not asked or verdict == "reject":  # who asked may always say no to it
         return
@@ -46,6 +61,14 @@ def check_person(
         raise SelfApproval(phrase(EDITED if edited else ASKED))
     if not policy.able(action, ruling).filter(pk=by.pk).exists():
         raise SelfApproval
+
+
+def may_say_no(action: Action, reader: User, ruling: Ruling) -> bool:
+    """Also where nobody may say yes: no rule names people, or can read what is asked for."""
+    with suppress(ApprovalProblem):
+        check_person(action, reader, ruling, "reject")
+        return True
+    return False
 
 
 def why_not(action: Action, reader: User, ruling: Ruling | None = None, *, names: frozenset[str] | None = None) -> str:
@@ -100,11 +123,6 @@ def check_words(action: Action, verdict: str, reason: str, arguments: dict[str, 
         raise NotValid("An edit goes with a yes; a no leaves it as it is.", field="arguments")
     check_answered(action, verdict, arguments, answer)
     return reason
-
-
-def is_question(action: Action) -> bool:
-    kind = KINDS.get(action.kind)
-    return kind is not None and kind.is_question
 
 
 def check_answered(action: Action, verdict: str, arguments: dict[str, Any] | None, answer: Any) -> None:

@@ -12,14 +12,17 @@ from django.db.models import Q
 from approvals.chats import slack
 from approvals.kinds import ASKED_BY
 from approvals.models import Action, Channel, Decision
-from project.lib import rung
+from approvals.models.action import EVERYBODY
+from project.lib import tester
 from project.lib.text import number
 from project.people.models import ApiToken
+from triggers.bulk import WENT_ON
 from triggers.configure import PUBLISHED
 from triggers.envelope import APPROVALS
+from triggers.errors import PayloadGone
 from triggers.models import Audit, Event, Run, Source, TriggerVersion
 
-MOST_RUNS = 1_000  # of those behind one
+MOST_RUNS = 1_000  # of those behind one; beyond it everybody counts as behind it
 CONTINUED = "unblock: continue"  # the verb in the audit
 QUESTION = "human.question"
 HEAVY = ("raw", "data_json", "credentials", "outcomes")  # read of the few events alone that name their writer
@@ -27,14 +30,23 @@ HEAVY = ("raw", "data_json", "credentials", "outcomes")  # read of the few event
 
 def chain(run: Run, *, four_eyes: bool, asked_by: int | None = None) -> list[int]:
     """Ids of the people behind `run`, nearest first: who rang, wrote what rang, ran it again, edited or cancelled it
-    (what is undone then was asked for by that), answered it or let it go on, who was behind the action that rang, and
-    who asked for this besides; with `four_eyes` also who owns its trigger and who changed it since the trigger's last
-    run."""
+    (what is undone then was asked for by that), answered it or let it go on, resumed the job that did so, who was
+    behind the action that rang, and who asked for this besides; with `four_eyes` also who owns its trigger and who
+    changed it since the trigger's last run. EVERYBODY stands at its end where more runs are behind it than are looked
+    through."""
     runs, events = behind_run(run)
     people = [asked_by, *(row.requester_id for row in runs), *(event.requester_id for event in events)]
-    people += [*writers(events), *testers(events), *behind_actions(events), *speakers(runs), who_ended(run)]
+    people += [
+        *writers(events),
+        *testers(events),
+        *behind_actions(events),
+        *speakers(runs),
+        *resumers(runs, events),
+        who_ended(run),
+    ]
     if four_eyes and run.trigger is not None:
         people += [run.trigger.owner_id, *changers(run)]
+    people += [EVERYBODY] if len(runs) >= MOST_RUNS else []
     return list(dict.fromkeys(person for person in people if person is not None))
 
 
@@ -76,7 +88,7 @@ def writers(events: Iterable[Event]) -> list[int]:
     chats = Source.objects.filter(pk__in=by_source, provider="slack").values_list("pk", flat=True)
     names = set()
     for event in (event for pk in chats for event in by_source[pk]):
-        with suppress(ValueError, RecursionError):  # a payload nobody can read names nobody
+        with suppress(ValueError, RecursionError, PayloadGone):  # a payload nobody can read names nobody
             names.add(slack.author_in(event.data))
     found = Channel.objects.usable().filter(identity__in=names - {""}) if names - {""} else Channel.objects.none()
     return list(found.order_by("pk").values_list("person_id", flat=True))
@@ -84,7 +96,7 @@ def writers(events: Iterable[Event]) -> list[int]:
 
 def testers(events: Iterable[Event]) -> list[int]:
     """Who pressed *Send a test delivery* for them."""
-    return [person for event in events if (person := rung.by(event.headers))]
+    return [person for event in events if (person := tester.sender_of(event.headers))]
 
 
 def behind_actions(events: Iterable[Event]) -> list[int]:
@@ -111,6 +123,14 @@ def speakers(runs: Iterable[Run]) -> list[int]:
     refs = [str(run.pk) for run in runs if run.continued_at is not None]
     words: list[Any] = list(Audit.objects.filter(kind="run", ref__in=refs, verb=CONTINUED).values_list("by", flat=True))
     return [*answers.order_by("pk").values_list("by", flat=True), *words]
+
+
+def resumers(runs: Iterable[Run], events: Iterable[Event]) -> list[int]:
+    """Who let a job of somebody else go on, which then started or cancelled one of the runs or admitted an event."""
+    mine = Q(kind="run", ref__in=[str(run.pk) for run in runs])
+    mine |= Q(kind="event", ref__in=[str(event.pk) for event in events])
+    rows = Audit.objects.filter(mine, verb=WENT_ON).exclude(by=None)
+    return list(rows.order_by("pk").values_list("by_id", flat=True))
 
 
 def who_ended(run: Run) -> int | None:

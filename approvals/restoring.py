@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from approvals.models import Action, Attempt
 from approvals.models.action import Status
 from approvals.outcomes import lose
-from approvals.settle import lock
+from approvals.settle import lock, log
 from project.lib import clock, gate
 from triggers.models import Counted, Run
 
@@ -57,7 +57,7 @@ def doubt(action_id: int) -> bool:
         now = clock.now()
         if action.status != Status.APPROVED:
             return False
-        Attempt.objects.create(
+        attempt = Attempt.objects.create(
             action=action,
             number=action.tries + 1,
             revision=action.revision,
@@ -68,6 +68,7 @@ def doubt(action_id: int) -> bool:
             error=ERROR,
         )
         action.move("start", tries=action.tries + 1, leased_until=now, not_before=None)
+        log("start", action, number=attempt.number, key=attempt.key_sent)
         lose(action, now, ERROR)
     return True
 

@@ -33,6 +33,7 @@ def asks(rule: Any) -> list[str]:
     told = words("asks {n} of {people}") if rule.reviewers else told
     said = [phrase(told, n=many, people=" or ".join(rule.reviewers))]
     said += [phrase("high risk")] if rule.tier == "high" else []
+    said += [phrase("where no other rule names people")] if rule.otherwise else []
     said += [phrase("four eyes")] if rule.four_eyes else []
     said += [phrase("the next after {time}", time=span(rule.escalate_after))] if rule.escalate_after else []
     said += [phrase("ended by {n} noes", n=rule.rejections)] if rule.rejections > 1 else []

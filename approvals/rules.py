@@ -58,6 +58,7 @@ class Rule:
     escalate_after: int = 0  # seconds until the next of `reviewers` is told too; 0: all at once
     order: int = 0
     hold: int = 0  # seconds in which what is low waits, and can be undone
+    otherwise: bool = False  # it only names people, for what comes out as its tier and nobody else is named for
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -75,7 +76,8 @@ class Rule:
         return self.reason("" if answer is True else "it is neither true nor false")
 
     def reason(self, error: str) -> Reason:
-        return Reason(self.slug, self.effect, self.when, error, tier_of(self) if self.effect == REQUIRE else "")
+        asks_for = tier_of(self) if self.effect == REQUIRE and not self.otherwise else ""
+        return Reason(self.slug, self.effect, self.when, error, asks_for)
 
     def trouble(self, values: Values, error: Exception) -> str:
         """Why it could not be asked, naming a path and never a value."""
@@ -119,7 +121,7 @@ class Ruling:
     rejections: int = 1  # people whose no ends it
     windows: tuple[tuple[str, tuple[Window, ...]], ...] = ()  # (zone, windows) of each rule that has some
     escalate_after: int = 0
-    about: tuple[int, str, str] | None = None  # revision, digest and tier of the action it was computed for
+    about: tuple[int, str, str, int] | None = None  # revision, digest, tier and connection of the action it is for
 
     @property
     def waits(self) -> bool:
@@ -156,15 +158,18 @@ def judge(
 ) -> Ruling:
     """Ask every rule; deny beats require beats allow, the highest tier and the shortest time win, every group counts.
 
-    `usual` is the kind's own tier; `anyone` the role that decides where no rule names reviewers. A rule that cannot be
-    asked makes it high. Nothing goes below `at_least`."""
+    `usual` is the kind's own tier; `anyone` the role that decides on medium where no rule names reviewers: on high
+    nobody does then. A rule that cannot be asked makes it high. Nothing goes below `at_least`."""
     heard = [(rule, said) for rule in rules if (said := rule.says(facts, at))]
-    plain = [rule for rule, said in heard if not said.error]
+    plain = [rule for rule, said in heard if not said.error and not rule.otherwise]
     broken = [rule for rule, said in heard if said.error]
     denying, asking = ([rule for rule in plain if rule.effect == effect] for effect in (DENY, REQUIRE))
     allowing = [rule for rule in plain if rule.effect == ALLOW]
     lowered = bool(allowing) and may_lower and usual.waits and not (denying or asking or broken)
     tier = stricter(Tier.LOW if lowered else usual, at_least, *map(tier_of, asking), *(Tier.HIGH for _ in broken))
+    naming = [] if any(rule.reviewers for rule in asking) else [rule for rule, said in heard if names(rule, said, tier)]
+    asking, plain = [*asking, *naming], [*plain, *naming]
+    heard = [(rule, said) for rule, said in heard if not rule.otherwise or said.error or rule in naming]
     let = allowing[:1] if lowered and not tier.waits else []
     held = [rule for rule in allowing if rule.hold and tier is Tier.LOW]
     groups = merged(Panel(rule.reviewers, rule.quorum or 1) for rule in asking if rule.reviewers) if tier.waits else ()
@@ -175,7 +180,7 @@ def judge(
         tier=tier,
         needed=max(least, sum(group.quorum for group in groups)) if tier.waits else 0,
         groups=groups,
-        reviewers=(tuple(named) or (anyone,)) if tier.waits else (),
+        reviewers=tuple(named) or ((anyone,) if tier is Tier.MEDIUM else ()),
         four_eyes=tier is Tier.HIGH or any(rule.four_eyes for rule in asking),
         name=first.slug if first else DEFAULT,
         version=version,
@@ -183,11 +188,16 @@ def judge(
         allowed_by=let[0].slug if let else "",
         reasons=tuple(said for rule, said in heard if rule.effect != ALLOW or said.error or rule in (*let, *held)),
         expires=min([rule.expires for rule in asking if rule.expires], default=0),
-        rejections=min([rule.rejections or 1 for rule in asking], default=1),
+        rejections=min([rule.rejections or 1 for rule in asking if rule.rejections or not rule.otherwise], default=1),
         hold=max([rule.hold for rule in held], default=0),
         windows=tuple((rule.zone, rule.windows) for rule in plain if rule.windows),
         escalate_after=min([rule.escalate_after for rule in asking if rule.escalate_after], default=0),
     )
+
+
+def names(rule: Rule, said: Reason, tier: Tier) -> bool:
+    """Is it a rule that names people where no other does, for what came out as this tier?"""
+    return rule.otherwise and not said.error and tier_of(rule) is tier
 
 
 def tier_of(rule: Rule) -> Tier:

@@ -1,5 +1,6 @@
 """What the API takes and shows of actions and connections."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from ninja import Schema
@@ -7,7 +8,7 @@ from pydantic import ConfigDict, Field, StrictInt
 
 from approvals.kinds import KINDS
 from approvals.models import Action, Attempt, Connection, Decision, Notice
-from project.lib.pages import Filters, Instant, Number, Words
+from project.lib.pages import Filters, Instant, Number, Rows, Words
 from project.lib.schema import Moment
 from triggers.schemas import Name, Slug, Strict, shown_error
 
@@ -44,6 +45,10 @@ class ActionFilters(Filters):
     since: Instant | None = None
     until: Instant | None = None
 
+    def narrow(self, rows: Rows) -> Rows:
+        """What is not medium is said as its index says it: SQLite finds it by no other words."""
+        return super().narrow(rows if not self.tier or "medium" in self.tier else rows.exclude(tier="medium"))
+
 
 class ActionRow(Schema):
     id: int
@@ -72,7 +77,8 @@ class ActionRow(Schema):
     given: int
 
     @classmethod
-    def facts(cls, action: Action) -> dict[str, Any]:
+    def facts(cls, action: Action, *, told: bool) -> dict[str, Any]:
+        """`told`: may the reader see its headline? Else it is the kind that is told."""
         links = {
             "connection": action.connection.slug if action.connection else None,
             "practice": action.is_practice,
@@ -81,7 +87,7 @@ class ActionRow(Schema):
             "requested_by": action.requested_by.username if action.requested_by else None,
         }
         own = {name: getattr(action, name) for name in set(cls.model_fields) - set(links)}
-        return {**own, **links}
+        return {**own, **links, "title": action.title if told else action.kind}
 
 
 class ActionLine(ActionRow):
@@ -90,8 +96,11 @@ class ActionLine(ActionRow):
     arguments: Any = None
 
     @classmethod
-    def of(cls, action: Action, *, arguments: bool) -> dict[str, Any]:
-        return {**ActionRow.facts(action), "arguments": action.arguments if arguments else None}
+    def of(cls, action: Action, *, arguments: bool, told: Callable[[Action], bool]) -> dict[str, Any]:
+        return {
+            **ActionRow.facts(action, told=told(action)),
+            "arguments": action.shown_arguments if arguments else None,
+        }
 
 
 class DecisionOut(Schema):
@@ -141,8 +150,8 @@ class NoticeOut(Schema):
 
 
 class ActionOut(ActionRow):
-    """What is about to happen, or did. Who may not read it gets null for everything from `arguments` on,
-    and of errors only the class: a far side may quote what was sent."""
+    """What is about to happen, or did. Who may not read it gets its kind for a title, null for everything from
+    `arguments` on, and of errors only the class: a far side may quote what was sent."""
 
     reason: str
     reason_code: str
@@ -165,7 +174,7 @@ class ActionOut(ActionRow):
 
     @classmethod
     def of(cls, action: Action, *, reviewers: list[str], arguments: bool) -> dict[str, Any]:
-        facts = ActionRow.facts(action)
+        facts = ActionRow.facts(action, told=arguments)
         spoken = list(action.decisions.select_related("by").order_by("pk"))
         for name in ("reason", "reason_code", "cancel_reason", "policy", "groups", "ruled_by", "four_eyes"):
             facts[name] = getattr(action, name)
@@ -182,14 +191,14 @@ class ActionOut(ActionRow):
 
 
 def readable(action: Action) -> dict[str, Any]:
-    own = {name: getattr(action, name) for name in ("arguments", "canonical", "evidence", "result")}
-    return {**own, "preview": preview_of(action)}
+    own = {name: getattr(action, name) for name in ("canonical", "evidence", "result")}
+    return {**own, "arguments": action.shown_arguments, "preview": preview_of(action)}
 
 
 def preview_of(action: Action) -> list[dict[str, str]]:
     """The kind's own words; empty when no code knows the kind, or these arguments, any more."""
     kind = KINDS.get(action.kind)
-    return kind.summary(action.arguments) if kind else []
+    return kind.summary(action.shown_arguments) if kind else []
 
 
 class DecisionIn(Strict):

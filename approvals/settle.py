@@ -9,8 +9,10 @@ from project.lib import canonical, spans
 from project.lib.live import changed
 from triggers.endings import open_letter
 from triggers.envelope import APPROVALS
+from triggers.errors import BuriedAlready
 from triggers.ingest import store_internal
-from triggers.models import Audit, DeadLetter
+from triggers.models import Audit, DeadLetter, Run
+from triggers.models.dead_letter import LATE_TRUTH
 
 if TYPE_CHECKING:
     from project.people.models import User
@@ -37,6 +39,13 @@ def log(verb: str, action: Action, *, by: "User | None" = None, **more: Any) -> 
     """The audit row of a move: which bytes it was about, and what the action is now."""
     seen = {"digest": action.digest, "revision": action.revision}
     Audit.write(verb, action, by=by, status=action.status, **more, **seen)
+
+
+def shown_of(action: Action) -> dict[str, Any]:
+    """What stood above the buttons; the digest beside it binds the rest."""
+    rules = [said["rule"] for said in action.ruled_by]
+    counted = {"needed": action.needed, "given": action.given}
+    return {"title": action.title, "tier": action.tier, "rules": rules or [action.policy], **counted}
 
 
 def forbid(action: Action, rule: str, now: datetime, **fields: Any) -> None:
@@ -79,36 +88,46 @@ def show(action: Action) -> None:
     """Tell open pages, after the commit."""
     changed("actions", id=action.pk, version=action.revision)
     changed("approvals", id=action.pk, version=action.revision)
-    changed(f"action:{action.pk}", id=action.pk, version=action.revision)
     if action.run_id:
-        changed(f"run:{action.run_id}", id=action.run_id)
+        changed("runs", id=action.run_id)
 
 
 def bury(action: Action, now: datetime, *, error: dict[str, str], place: str = "") -> DeadLetter:
     """Open the action's dead letter, or the same one again."""
-    run = action.run
     return open_letter(
         now,
         kind="action",
         action_id=action.pk,
-        run=run,
-        event=run.event if run else None,
-        handler=run.handler if run else "",
         error_type=error["type"],
         message=error["message"],
         place=place or action.kind,
         step=action.step,
         attempts=max(1, action.tries),
+        **facts_of(action.run),
     )
 
 
+def facts_of(run: Run | None) -> dict[str, Any]:
+    return {"run": run, "event": run.event if run else None, "handler": run.handler if run else ""}
+
+
 def unbury(action: Action, now: datetime) -> None:
-    """A late truth: it had happened after all, so its letter closes."""
+    """A late truth: it had happened after all, so its letter closes; a run that died of it gets one of its own."""
     letters = DeadLetter.objects.select_for_update(of=("self",), no_key=True)
     letter = letters.filter(kind="action", action_id=action.pk).first()
     if letter is not None and letter.status == "open":
-        letter.move("close", settled_at=now, reason="it had been delivered after all")
+        letter.move("close", settled_at=now, reason=LATE_TRUTH)
         changed("dead_letters", id=letter.pk)
+        died = Run.objects.filter(letters=letter, status="dead", reason=BuriedAlready.reason, reruns=None)
+        if (run := died.select_related("event").first()) is not None:
+            mourn(run, action, now)
+
+
+def mourn(run: Run, action: Action, now: datetime) -> None:
+    """Open the letter of a run that died of `action` for nothing."""
+    said = f"A-{action.pk} had been delivered after all, but the run had died of it: run it again to go on"
+    facts = {"place": action.kind, "step": action.step, "attempts": run.attempt, **facts_of(run)}
+    open_letter(now, kind="run", error_type="DeliveredAfterAll", message=said, **facts)
 
 
 def lock(action_id: int) -> Action:

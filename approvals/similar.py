@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from approvals.models import Action, Decision
 from approvals.models.action import DONE_OR_UNDER_WAY, Status
+from approvals.tiers import WAITING
 
 LOOKED_BACK = timedelta(days=90)
 MOST = 500  # of them, the newest; above it the card says so
@@ -35,7 +36,7 @@ class Similar:
 def similar_to(action: Action, now: datetime) -> Similar:
     """Two questions to the database, however many there are."""
     since = now - LOOKED_BACK
-    same = Action.objects.filter(kind=action.kind, connection=action.connection_id, tier__in=["medium", "high"])
+    same = Action.objects.filter(kind=action.kind, connection=action.connection_id, tier__in=WAITING)
     ended = same.filter(created_at__gte=since).exclude(pk=action.pk).exclude(status=Status.AWAITING)
     found = dict(ended.order_by("-pk").values_list("pk", "status")[:MOST])
     counted = Counter(found.values())

@@ -46,7 +46,7 @@ class Standing:
     @cached_property
     def in_force(self) -> Ruling:
         """What the policy says now of it, also where nobody is asked any more."""
-        return self.ruling or policy.ruling_of(self.action)
+        return self.ruling or policy.ruling_of(self.action, known=policy.InForce.read(self.now))
 
     @cached_property
     def tier(self) -> Tier:
@@ -70,6 +70,11 @@ class Standing:
     def can_edit(self) -> bool:
         """Who may decide may also mend it, as long as code knows what it takes."""
         return self.can_decide and self.kind is not None and not self.kind.is_question
+
+    @property
+    def is_unnamed(self) -> bool:
+        """It is high, and no rule names who decides it: nobody may."""
+        return self.ruling is not None and self.ruling.waits and not self.ruling.reviewers
 
     @property
     def edit_is_no_yes(self) -> bool:

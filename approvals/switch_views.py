@@ -9,19 +9,24 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
 from approvals.kinds import KINDS
+from approvals.models import Action
+from approvals.models.action import SETTLED
 from project.lib.language import phrase
 from project.lib.text import LONGEST_REASON
 from project.people.doors import needs, who
 from triggers import pausing
 from triggers.forms.fields import DeskForm
-from triggers.models import Source, Switch
+from triggers.models import Run, Source, Switch
 from triggers.registry import HANDLERS
 
 
 def choices() -> list[tuple[str, Any]]:
-    """What there is, so that nobody stops a name that he has misspelt; `scope name` is what comes back."""
+    """What there is, or still waits although no code of ours knows it (`external.…`), so that nobody stops a
+    name that he has misspelt; `scope name` is what comes back."""
     slugs = Source.objects.kept().order_by("slug").values_list("slug", flat=True)
-    groups = (("kind", "Actions of a kind", sorted(KINDS)), ("handler", "A handler", sorted(HANDLERS)))
+    kinds = {*KINDS, *Action.objects.exclude(status__in=SETTLED).order_by().values_list("kind", flat=True).distinct()}
+    handlers = {*HANDLERS, *Run.objects.live().order_by().values_list("handler", flat=True).distinct()}
+    groups = (("kind", "Actions of a kind", sorted(kinds)), ("handler", "A handler", sorted(handlers)))
     named = [
         (label, [(f"{scope} {name}", name) for name in names])
         for scope, label, names in (*groups, ("source", "A source", slugs))

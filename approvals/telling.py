@@ -50,7 +50,7 @@ def send(notice_id: int) -> bool:
         give_up(notice, str(error))
     else:
         notice.move("send", sent_at=clock.now(), ref=ref, error="", leased_until=None)
-    changed(f"action:{notice.asking.action_id}", id=notice.asking.action_id)
+    changed("actions", id=notice.asking.action_id)
     return True
 
 

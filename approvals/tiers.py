@@ -21,6 +21,9 @@ class Tier(models.TextChoices):
         return self in (Tier.MEDIUM, Tier.HIGH)
 
 
+WAITING = tuple(tier for tier in Tier if tier.waits)  # for which a person must say yes
+
+
 def stricter(*tiers: str) -> Tier:
     """The riskiest of several tiers."""
     return max((Tier(tier) for tier in tiers), key=lambda tier: tier.rank)

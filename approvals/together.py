@@ -10,7 +10,8 @@ from approvals import decide, policy
 from approvals.errors import ApprovalProblem, NotValid, SelfApproval
 from approvals.models import Action
 from approvals.models.action import Status
-from approvals.refusals import is_question, why_not
+from approvals.policy import is_question
+from approvals.refusals import why_not
 from approvals.rules import Ruling
 from approvals.tiers import Tier, stricter
 from project.people.models import User
@@ -61,8 +62,8 @@ class Reader:
     known: policy.InForce
 
     @classmethod
-    def of(cls, person: User) -> "Reader":
-        return cls(person, policy.names_of(person), policy.InForce.now())
+    def of(cls, person: User, now: datetime | None = None) -> "Reader":
+        return cls(person, policy.names_of(person), policy.InForce.read(now))
 
     def may_decide(self, action: Action) -> bool:
         """Now, beside others? The list, the page and the door ask the same."""
@@ -87,7 +88,7 @@ def kinds_for(person: User, waiting: Iterable[Action], now: datetime) -> list[st
     common = [kind for kind, count in Counter(row.kind for row in rows).most_common() if count > 1]
     if not common:
         return []
-    reader = Reader.of(person)
+    reader = Reader.of(person, now)
     return [kind for kind in common if at_least_two(reader.may_decide(row) for row in rows if row.kind == kind)]
 
 

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from approvals.cards import VERBS, card_of
 from approvals.errors import NotValid
+from approvals.inbox import MOST_JUDGED, first_that
 from approvals.looking import looked_for
 from approvals.models import Action
 from approvals.together import MOST, Reader, Seen, decide_together
@@ -19,7 +20,7 @@ from project.lib.text import made_storable, number
 from project.people.doors import origin_of, who
 from project.people.models import User
 
-LOOKED_AT = 100  # of those that wait, the soonest first
+SHOWN = 100  # of those that the reader may decide, the soonest first
 
 
 @never_cache
@@ -41,8 +42,9 @@ def together(request: HttpRequest) -> HttpResponse:
 
 def decidable(person: User, kind: str, now: datetime) -> list[Action]:
     """Those the reader may decide beside each other, the soonest first."""
-    rows = Action.objects.for_pages().awaiting().filter(kind=kind, expires_at__gt=now).soonest_first()
-    return list(filter(Reader.of(person).may_decide, rows[:LOOKED_AT]))
+    waiting = Action.objects.awaiting().filter(kind=kind, expires_at__gt=now).soonest_first()
+    reader, chosen = Reader.of(person, now), list(waiting.values_list("pk", flat=True)[:MOST_JUDGED])
+    return first_that(reader.may_decide, chosen, SHOWN)
 
 
 def pressed(request: HttpRequest) -> HttpResponse:

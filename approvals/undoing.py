@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from django.db import IntegrityError, transaction
 
-from approvals import policy, propose
+from approvals import compensating, policy, propose
 from approvals.errors import DeliveryError, Rejected
 from approvals.models import Action, Compensation
 from approvals.models.action import HOLDS, Status
 from approvals.models.compensation import UNDER_WAY, Owed
-from approvals.rules import Ruling
+from approvals.rules import DEFAULT, Ruling
 from approvals.settle import DENIED, bury, lock, say, show
+from approvals.tiers import Tier
 from approvals.wish import Wish
 from project.lib import clock, gate
 from project.lib.apart import each
@@ -117,8 +118,8 @@ def planned(run_id: int) -> Plan | None:
     if effect != Status.DELIVERED:
         return Plan(owed.pk, effect)  # there is nothing to propose, or not yet
     try:
-        wish = wish_of(owed)
-        ruling = propose.ruling_on(owed.run, step_of(owed), wish)
+        wish = compensating.wish_of(owed)
+        ruling = ruling_on(owed, wish)
         wish = propose.having_looked(owed.run, step_of(owed), wish, ruling)
     except (Permanent, Unreadable) as error:
         return Plan(owed.pk, effect, trouble=str(error))
@@ -164,19 +165,12 @@ def proposed(owed: Compensation, effect: Action, now: datetime, wish: Wish, ruli
     return True
 
 
-def wish_of(owed: Compensation) -> Wish:
-    """Read again what was written down. Raises Permanent, Unreadable."""
-    given, effect = owed.wish, owed.effect
-    if given is None:
-        raise Permanent("the run ended before its handler said how to undo it")
-    reason = given["reason"] or f"Undoes A-{effect.pk} “{effect.title}”: R-{owed.run_id} ended as {owed.run.status}."
-    wish = Wish.of(given["kind"], given["connection"], given["key"], reason, (), None, given["arguments"])
-    return replace(wish, key=key_of(wish, effect))
-
-
-def key_of(wish: Wish, effect: Action) -> str:
-    """One key for one effect: asked for again after it was undone, the effect is another row, and so is its undoing."""
-    return f"{wish.key or effect.key}/undo/A-{effect.pk}"
+def ruling_on(owed: Compensation, wish: Wish) -> Ruling:
+    """What the policy says; a person looks at it, whatever its tier, where it does not know what a reviewer changed."""
+    if not compensating.edits_unknown_to(owed):
+        return propose.ruling_on(owed.run, step_of(owed), wish)
+    found = propose.ruling_on(owed.run, step_of(owed), wish, at_least=Tier.MEDIUM)
+    return replace(found, name=compensating.EDITED) if found.name == DEFAULT else found
 
 
 def step_of(owed: Compensation) -> str:

@@ -17,10 +17,10 @@ from approvals import clearing, decide
 from approvals.answer_forms import read_answer
 from approvals.cards import Card, card_of
 from approvals.errors import ApprovalProblem, StepUpRequired
-from approvals.inbox import PAGE, SORTS, listed, wanted
+from approvals.inbox import PAGE, after, listed, wanted
 from approvals.looking import looked_for
 from approvals.models import Action, PracticeItem
-from approvals.refusals import VERDICTS, why_not
+from approvals.refusals import VERDICTS
 from approvals.tiers import Tier
 from approvals.wording import said
 from project.lib import clock
@@ -29,7 +29,7 @@ from project.lib.text import made_storable, number
 from project.people import doors
 from project.people.doors import who
 
-DRAFT = "draft:{}"  # in the session: the note that was typed before the password was asked for
+DRAFT = "draft:{}"  # in the session: [note, verdict] of what was typed before the password was asked for
 
 
 def card_for(request: HttpRequest, action: Action, now: datetime) -> Card:
@@ -41,7 +41,7 @@ def card_for(request: HttpRequest, action: Action, now: datetime) -> Card:
 @require_safe
 def inbox(request: HttpRequest) -> HttpResponse:
     """What waits, soonest first, beside the one that is open."""
-    now = clock.now()
+    now = clock.of(request)
     found = listed(request, now)
     return render(request, "approvals/inbox.html", found | opened(request, now, found["waiting"]))
 
@@ -70,8 +70,9 @@ def draft(request: HttpRequest, action: Action | None) -> dict[str, str]:
     verdict = request.POST.get("verdict", "")
     if verdict in VERDICTS and request.POST.get("reason"):
         return {"draft": request.POST["reason"], "begun": verdict}
-    kept = str(request.session.get(DRAFT.format(action.pk), "")) if action else ""
-    return {"draft": kept, "begun": "approve" if kept else ""}
+    kept = request.session.get(DRAFT.format(action.pk), "") if action else ""
+    note, verdict = kept if isinstance(kept, list) else (kept, "")  # desks kept the note alone before
+    return {"draft": note, "begun": verdict if note and verdict in VERDICTS else ""}
 
 
 @require_safe
@@ -126,7 +127,7 @@ def say(request: HttpRequest, pk: int) -> HttpResponse:
             origin=doors.origin_of(request),
         )
     except StepUpRequired:
-        request.session[DRAFT.format(pk)] = note[:2000]
+        request.session[DRAFT.format(pk)] = [note[:2000], verdict]
         answer = doors.to_step_up(where(request, pk))
         is_part = "HX-Request" in request.headers  # that page is no part of this one
         return HttpResponse(headers={"HX-Redirect": answer.url}) if is_part else answer
@@ -154,9 +155,7 @@ def where(request: HttpRequest, pk: int) -> str:
 def onwards(request: HttpRequest, pk: int) -> str:
     """After a decision the next waiting one opens; when there is none, the one that was decided stays."""
     asked = wanted(request)
-    rest = Action.objects.awaiting().filter(expires_at__gt=clock.now()).exclude(pk=pk).order_by(*SORTS[asked.sort])
-    reader = who(request)
-    following = next((each for each in rest[:20] if not why_not(each, reader)), None)
+    following = after(request, pk, clock.now())
     if request.POST.get("from") == "inbox":
         there = {**asked.shown, "sel": following.pk if following else pk, "done": pk}
         return f"{reverse('approvals')}?{urlencode(there)}"

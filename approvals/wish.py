@@ -50,20 +50,28 @@ class Wish:
         evidence: Iterable[Any],
         expires: timedelta | float | None,
         arguments: dict[str, Any],
+        like: Action | None = None,
     ) -> Wish:
-        """Raises UnknownKind, NoConnection, Permanent: trying again would not mend a wrong argument."""
+        """`like` is what was proposed for it already: whether its connection may carry that was asked then.
+
+        Raises UnknownKind, NoConnection, Permanent: trying again would not mend a wrong argument."""
         sort = kinds.named(kind)
         try:
             typed = sort.read(arguments)
             plain = typed.model_dump(mode="json", by_alias=True, exclude_none=True)
             shown, hidden = hiding.hide(plain) if sort.hides else (plain, [])
             checked = (checked_key(key), readable(reason), as_evidence(evidence), how_long(expires))
-            to = way_for(sort, connection or "", typed)
+            to = way_of(like, sort, connection or "") or way_for(sort, connection or "", typed)
             wish = cls(sort, to, typed, shown, hidden, *checked)
             wish.freeze()
         except NotValid as error:
             raise Permanent(error.detail) from error
         return wish
+
+    @property
+    def carrier(self) -> tuple[str, dict[str, Any] | None]:
+        """The name and the config of its connection; empty and None without one."""
+        return (self.connection.slug, self.connection.config) if self.connection else ("", None)
 
     @property
     def title(self) -> str:
@@ -94,9 +102,23 @@ class Wish:
             raise Permanent(f"{self.kind.name}: its target cannot be looked at: {error}") from error
         return replace(self, found=found, has_looked=True)
 
+    def check_carrier(self) -> None:
+        """May its connection carry these arguments? Nobody asked where they are not those it stands for already
+        (`like`). Raises NoConnection, Permanent."""
+        try:
+            way_for(self.kind, self.connection.slug if self.connection else "", self.typed)
+        except NotValid as error:
+            raise Permanent(error.detail) from error
+
     def is_that_of(self, action: Action) -> bool:
         """Was `action` proposed with these arguments? Versions of code and credentials do not count."""
         return self.freeze(action)[1] == action.proposal_digest
+
+
+def way_of(like: Action | None, kind: kinds.Kind, slug: str) -> Connection | None:
+    """The connection that it was proposed for; None where that is another one than is asked for now."""
+    found = like.connection if like is not None and like.kind == kind.name else None
+    return found if found is not None and slug in ("", found.slug) else None
 
 
 def way_for(kind: kinds.Kind, slug: str, typed: Any) -> Connection | None:
@@ -143,6 +165,22 @@ def how_long(expires: timedelta | float | None) -> timedelta:
     return min(span, LONGEST)
 
 
+def by_name(kind: kinds.Kind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by their names. `arguments={…}` among them holds such as are called like a word of `act()` itself
+    (`reason` of a refund), unless the kind has an argument of this very name. Raises Permanent for one said twice."""
+    inner, shape = given.get("arguments"), kind.arguments
+    if (
+        not isinstance(inner, Mapping)
+        or "arguments" in shape.model_fields
+        or shape.model_config.get("extra") == "allow"
+    ):
+        return dict(given)
+    rest = {name: value for name, value in given.items() if name != "arguments"}
+    if twice := rest.keys() & inner.keys():
+        raise Permanent(f"{kind.name}: {min(twice)}: said twice, in `arguments` and beside it")
+    return {**rest, **inner}
+
+
 @dataclass(frozen=True)
 class Undo:
     """How an effect is to be undone, sealed, since its arguments may hold credentials; empty while only a callable
@@ -151,11 +189,16 @@ class Undo:
     sealed: str = ""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Undo:
-        """`{kind, connection?, key?, reason?, **arguments}`, checked like a wish of its own. Raises as Wish.of does."""
+    def of(cls, given: Mapping[str, Any], *, knows_result: bool = False) -> Undo:
+        """`{kind, connection?, key?, reason?, **arguments}`, checked like a wish of its own. Raises as Wish.of does,
+        and as `by_name`.
+
+        `knows_result`: it was made of what was done, and not before somebody could edit that."""
         rest = dict(given)
         names = {name: rest.pop(name, None) for name in ("kind", "connection", "key", "reason")}
         kind, reason = kinds.named(str(names["kind"])), str(names["reason"] or "")
+        rest = by_name(kind, rest)
         Wish.of(kind.name, names["connection"], names["key"], reason, (), None, rest)
         plain = kind.read(rest).model_dump(mode="json", by_alias=True, exclude_none=True)
-        return cls(crypto.seal({**names, "reason": readable(reason), "arguments": plain}))
+        more = {"reason": readable(reason), "arguments": plain, "knows_result": knows_result}
+        return cls(crypto.seal({**names, **more}))

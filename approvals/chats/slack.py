@@ -12,6 +12,7 @@ from approvals.connectors.answers import object_of
 from approvals.kinds import Far
 from approvals.pressing import NAMES, Call, Heard, Pressed
 from project.lib import clock
+from project.lib.mrkdwn import escaped
 from triggers.sources.verify import verify
 
 MEMBER = re.compile(r"[UW][A-Z0-9]{1,30}")
@@ -58,8 +59,7 @@ def body_of(letter: Letter) -> dict[str, Any]:
         *([{"type": "section", "text": said("\n".join(letter.lines))}] if letter.lines else []),
         *([{"type": "actions", "block_id": "nightdesk", "elements": buttons}] if buttons else []),
     ]
-    plain = letter.title.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return {"text": plain, "blocks": blocks, "unfurl_links": False, "unfurl_media": False}
+    return {"text": escaped(letter.title), "blocks": blocks, "unfurl_links": False, "unfurl_media": False}
 
 
 def send(far: Far, address: str, letter: Letter) -> Ref:

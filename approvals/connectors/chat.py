@@ -23,6 +23,7 @@ from approvals.kinds import Arguments, Far, Kind, Result, register
 from approvals.tiers import Tier
 from project.lib.egress import Answer, Session
 from project.lib.language import spoken
+from project.lib.mrkdwn import escaped
 
 SLACK_API = "https://slack.com/api"
 SLACK_IN_DOUBT = ("internal_error", "fatal_error", "request_timeout", "service_unavailable")
@@ -89,8 +90,7 @@ def refuse(answer: Answer, told: str, *, busy: bool, in_doubt: bool) -> None:
 
 def slack(far: Far, wish: SlackPost, key: str) -> Result:
     """By a bot's token into `config.channel`, or by an incoming webhook, whose address names the channel."""
-    text = wish.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    body = {"text": text, "unfurl_links": False, "unfurl_media": False}
+    body = {"text": escaped(wish.text), "unfurl_links": False, "unfurl_media": False}
     if not far.secrets.get("token"):
         answer = post(far, webhook_of(far), body)
         if answer.body.strip() != b"ok":

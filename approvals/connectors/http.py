@@ -14,10 +14,10 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from approvals import hiding
 from approvals.connectors.answers import BUSY, TOO_MANY, attempt, judge
 from approvals.errors import NotSent, NotValid
-from approvals.kinds import CALL_TIMEOUT, Arguments, Far, Kind, Now, Result, Unbound, register
+from approvals.kinds import CALL_TIMEOUT, Arguments, Far, Kind, Now, Result, Unbound, facts, register
 from approvals.tiers import Tier
-from project.lib.egress import Answer, Garbled, Session
-from project.lib.language import spoken, words
+from project.lib.egress import Answer, Garbled, Session, name_looked_up
+from project.lib.language import spoken
 
 KEPT_BODY = 64 * 1024  # bytes of the answer that become the result
 KEPT_HEADERS = ("content-type", "location", "etag", "x-request-id")
@@ -25,8 +25,6 @@ RESERVED = ("idempotency-key", "host", "content-length", "transfer-encoding", "c
 QUIET = ("GET", "HEAD", "OPTIONS")
 CHANGES = ("PUT", "PATCH", "DELETE")  # of what a GET of the same address shows
 GONE = (404, 410)
-UNREAD = words("its state could not be read")
-NAMELESS = words("its state has neither an ETag nor a Last-Modified")
 ABSENT = "absent"  # the version of what is not there
 LARGEST_STATE = 1024 * 1024  # bytes of what is there now
 MOVED = 412  # If-Match or If-None-Match does not hold
@@ -53,6 +51,7 @@ class HttpRequest(Arguments):
         if parts.username or parts.password:
             raise ValueError("may not carry a user name or password")
         origin(f"{parts.scheme}://{parts.netloc}")
+        name_looked_up(url)
         return url
 
     @field_validator("headers")
@@ -72,6 +71,11 @@ class HttpRequest(Arguments):
     @property
     def host(self) -> str:
         return urlsplit(self.url).hostname or ""
+
+    @property
+    def shown_host(self) -> str:
+        """The host, and in other letters than ASCII also the name behind it, so that no look-alike passes."""
+        return self.host if self.host.isascii() else f"{self.host} ({name_looked_up(self.url)})"
 
 
 def header_safe(key: str) -> str:
@@ -155,10 +159,10 @@ def current(far: Far, asked: HttpRequest) -> Now | Unbound | None:
     if answer.status in GONE:
         return Now(target, ABSENT, None)
     if 300 <= answer.status < 500 and answer.status not in (*BUSY, TOO_MANY):
-        return Unbound(UNREAD, answer.status)  # it may be written, yet not read, or elsewhere
+        return Unbound("unread", answer.status)  # it may be written, yet not read, or elsewhere
     judge(answer, harmless=True)
     version = answer.headers.get("etag") or answer.headers.get("last-modified")
-    return Now(target, version, content_of(answer)) if version else Unbound(NAMELESS)
+    return Now(target, version, content_of(answer)) if version else Unbound("nameless")
 
 
 def content_of(answer: Answer) -> Any:
@@ -185,6 +189,8 @@ def after(asked: HttpRequest, state: Any) -> Any:
 
 def preview(asked: HttpRequest) -> list[dict[str, str]]:
     blocks = [{"label": spoken("Request"), "text": f"{asked.method} {asked.url}", "form": "code"}]
+    if not asked.host.isascii():
+        blocks += facts([(spoken("Host"), asked.shown_host)])
     if asked.headers:
         lines = "\n".join(f"{name}: {value}" for name, value in asked.headers.items())
         blocks.append({"label": spoken("Headers"), "text": lines, "form": "code"})
@@ -205,10 +211,11 @@ HTTP_REQUEST = register(
         safety="keyed",
         is_natural=lambda asked: asked.method in NATURAL,
         hides=True,
+        manner=("timeout",),
         fits=stays_home,
         arguments=HttpRequest,
         deliver=deliver,
-        title=lambda asked: f"{asked.method.capitalize()} to {asked.host}",
+        title=lambda asked: f"{asked.method.capitalize()} to {asked.shown_host}",
         preview=preview,
         current=current,
         after=after,

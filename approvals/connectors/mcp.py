@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue
 
 from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
 from approvals.kinds import Arguments, Far, Kind, Result, facts, register
-from approvals.tiers import Tier
+from approvals.tiers import Tier, stricter
 from project.lib.language import spoken
 
 NAME = r"^[A-Za-z0-9_.-]{1,128}$"  # of a tool
@@ -107,10 +107,11 @@ def preview(call: McpCall) -> list[dict[str, str]]:
     return [*facts([(spoken("Tool"), call.tool)]), {"label": spoken("Arguments"), "text": text, "form": "json"}]
 
 
-def graded(arguments: Mapping[str, Any]) -> Tier:
-    """The tier that stands in the arguments, which the connection holds to be enough."""
-    tier = arguments.get("tier", Tier.HIGH)
-    return Tier(tier) if tier in Tier.values else Tier.HIGH
+def graded(arguments: Mapping[str, Any], config: Mapping[str, Any] | None) -> Tier:
+    """The tier that stands in the arguments, and never less than the connection says by now."""
+    told = arguments.get("tier", Tier.HIGH)
+    own = Tier(told) if told in Tier.values else Tier.HIGH
+    return own if config is None else stricter(own, tier_of(config, str(arguments.get("tool"))))
 
 
 register(
@@ -127,6 +128,7 @@ register(
         preview=preview,
         pretend=lambda call, number: {"text": f"practice call {number}", "data": None},
         hides=True,
+        manner=("tier",),
         reversible="Only the server knows.",
         blast_radius="whatever the server can reach",
     )

@@ -13,12 +13,19 @@ from approvals.models.connection import Connection
 from approvals.tiers import Tier
 from project.lib import canonical, crypto
 from project.lib.states import Moves, Stateful
+from project.people import roles
 from project.people.models import ApiToken
 from triggers.models import Run, Switch
 from triggers.models.config import SwitchQuerySet
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
     from project.people.models import User
+
+
+UNREADABLE = (ValueError, LookupError, TypeError)  # of a stored text that is no action
+EVERYBODY = 0  # in a requester chain: more is behind it than was looked through, so anybody may have asked
 
 
 class Status(models.TextChoices):
@@ -45,7 +52,8 @@ SETTLED = (
 HOLDS_KEY = (Status.AWAITING, Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 HOLDS = (Q(status__in=HOLDS_KEY) | Q(keeps_key=True)) & Q(gave_key_up=False)
 LONG = ("canonical", "sealed_arguments", "state_json", "result_json", "evidence", "error")
-HELD_BY = {"kind": "kind", "handler": "run__handler", "source": "run__event__source_slug"}  # the scopes of switches
+# The scopes of switches: what switches_over asks of one action, asked of many rows.
+HELD_BY = {"kind": "kind", "handler": "run__handler", "source": "run__event__source_slug"}
 OF_RUN = ("result_json", "data_json", "error")
 DONE_OR_UNDER_WAY = (Status.APPROVED, Status.DELIVERING, Status.UNKNOWN, Status.DELIVERED)
 
@@ -179,7 +187,7 @@ class Action(Stateful):
 
     # People
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
-    requester_chain = models.JSONField(default=list)  # ids of people who may not nod
+    requester_chain = models.JSONField(default=list)  # ids of people who may not nod; EVERYBODY: nobody may
     policy = models.CharField(max_length=100, default="default by tier")
     policy_version = models.BigIntegerField(default=1)
     ruled_by = models.JSONField(default=list, db_default=[])  # [{rule, effect, when, error}] that spoke about it
@@ -204,6 +212,8 @@ class Action(Stateful):
     frozen_until = models.DateTimeField(null=True)  # a freeze holds it back till then, unless it is lifted before
     leased_until = models.DateTimeField(null=True)
     settled_at = models.DateTimeField(null=True)
+    used_at = models.DateTimeField(null=True)  # the program outside that asked took up the yes, once
+    used_under = models.CharField(max_length=64, blank=True, default="", db_default="")  # its own name for that
 
     # Delivery
     tries = models.PositiveIntegerField(default=0)
@@ -246,13 +256,17 @@ class Action(Stateful):
             CheckConstraint(condition=~Q(tier="high") | Q(allowed_by=""), name="no_rule_lets_high_through"),
         ]
         indexes = [
-            models.Index(fields=["status", "expires_at"], name="actions_by_status"),
+            # With all that the frame and Home count of those that wait: they are not looked at one by one.
+            models.Index(fields=["status", "expires_at", "id", "tier", "not_before"], name="actions_by_status"),
+            models.Index(fields=["status", "-id"], name="actions_of_a_status"),
             models.Index(fields=["not_before"], condition=Q(status__in=["approved", "unknown"]), name="actions_due"),
             models.Index(fields=["created_at"], name="actions_by_start"),
             models.Index(fields=["decided_at"], condition=Q(decided_at__isnull=False), name="actions_by_decision"),
             models.Index(fields=["settled_at"], condition=Q(settled_at__isnull=False), name="actions_by_end"),
             models.Index(fields=["kind", "key"], name="actions_of_a_key"),
             models.Index(fields=["kind", "-id"], name="actions_of_a_kind"),
+            # Partial, or SQLite takes it for the inbox, which asks for three tiers of four.
+            models.Index(fields=["tier", "-id"], condition=~Q(tier="medium"), name="actions_of_a_tier"),
             models.Index(fields=["compensates"], condition=Q(compensates__isnull=False), name="actions_that_undo"),
             models.Index(fields=["token", "-id"], condition=Q(token__isnull=False), name="actions_of_a_token"),
             models.Index(fields=["frozen_until"], condition=Q(frozen_until__isnull=False), name="actions_frozen"),
@@ -274,6 +288,16 @@ class Action(Stateful):
         return arguments
 
     @property
+    def shown_arguments(self) -> dict[str, Any]:
+        """The same for pages and lists; none where somebody wrote into the row what is no action: people read the text
+        itself, and say no to it."""
+        try:
+            shown = self.arguments
+        except UNREADABLE:
+            return {}
+        return shown if isinstance(shown, dict) else {}
+
+    @property
     def sent_arguments(self) -> dict[str, Any]:
         """The same with what is hidden in it put back; only a delivery reads them. Raises Unreadable, Refused."""
         return hiding.reveal(self.arguments, crypto.unseal(self.sealed_arguments) or [])
@@ -291,7 +315,7 @@ class Action(Stateful):
             return False
         try:
             bound = self.preconditions.get("state")
-        except (ValueError, LookupError, TypeError, AttributeError):  # somebody wrote text and digest by hand
+        except (*UNREADABLE, AttributeError):  # somebody wrote text and digest by hand
             return False
         return bound is None or bound == canonical.digest_of_text(self.state_json)
 
@@ -327,6 +351,20 @@ class Action(Stateful):
     def asked_by(self, user: "User") -> bool:
         """Whether `user` is in the chain of those who asked for it; on high, or with four eyes, also who edited it."""
         return user.pk in self.requester_chain or (self.is_strict and self.edited_by(user))
+
+    def tells_title_to(self, user: "User | AnonymousUser") -> bool:
+        """Its headline is made of its arguments: it is for operators, reviewers, members of teams it waits for, and who
+        asked. Asks nothing of the database but, once a person, the roles."""
+        if roles.can(user, "payloads") or roles.can(user, "decide"):
+            return True
+        named = {name for group in self.groups for name in group["reviewers"]}
+        return bool(roles.groups_of(user) & named) or (user.is_active and user.pk in self.requester_chain)
+
+    def shown_to(self, user: "User | AnonymousUser") -> "Action":
+        """Itself, to be drawn and not to be saved: who may not read its headline is shown the kind instead."""
+        if not self.tells_title_to(user):
+            self.title = self.kind
+        return self
 
     @property
     def is_strict(self) -> bool:

@@ -79,7 +79,7 @@ class Compensation(Stateful):
 
     @property
     def wish(self) -> dict[str, Any] | None:
-        """`{kind, connection, key, reason, arguments}`, or None when nobody knows. Raises crypto.Unreadable."""
+        """`{kind, connection, key, reason, arguments, knows_result?}`, None if nobody knows. Raises Unreadable."""
         wish: dict[str, Any] | None = crypto.unseal(self.sealed_wish)
         return wish
 

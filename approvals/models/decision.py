@@ -45,6 +45,7 @@ class Decision(models.Model):
                 condition=Q(on_high=False) | Q(channel=IN_PERSON), name="high_is_decided_alone_and_in_person"
             ),
         ]
+        indexes = [models.Index(fields=["at"], condition=Q(verdict="edit"), name="decisions_that_edit")]
 
     def __str__(self) -> str:
         return f"{self.verdict} A-{self.action_id}"

@@ -28,6 +28,7 @@ ASKED = (
     "windows",
     "zone",
     "hold",
+    "otherwise",
     "escalate_after",
 )
 NONE = "[]"
@@ -59,6 +60,7 @@ class PolicyRule(models.Model):
     zone = models.CharField(max_length=64, default="UTC")
     escalate_after = models.PositiveIntegerField(default=0, db_default=0)  # seconds until the next reviewers are told
     hold = models.PositiveIntegerField(default=0, db_default=0)  # seconds in which what it lets through can be undone
+    otherwise = models.BooleanField(default=False, db_default=False)  # only where no other rule names reviewers
     version = models.PositiveIntegerField(default=1)
     changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
     changed_at = models.DateTimeField()
