@@ -18,6 +18,7 @@ from django_celery_beat.admin import IntervalScheduleAdmin as BeatIntervalAdmin
 from django_celery_beat.admin import PeriodicTaskAdmin as BeatTaskAdmin
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
+from project.admin_doors import buttons_of
 from project.lib.bare import without
 from project.people.doors import is_fresh, to_step_up, who
 from project.people.models import ApiToken, Authenticator, User
@@ -81,6 +82,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 # How several rows are called, where an added s is no word.
 PLURALS = {
+    "approvals.hours": "hours",
     "triggers.switch": "switches",
     "triggers.seen": "deliveries seen",
     "triggers.bulk": "bulk jobs",
@@ -305,7 +307,8 @@ def furnish(site: admin.AdminSite) -> None:
     for model in list(site._registry):
         site.unregister(model)
     for label in WINDOWS:
-        site.register(list(apps.get_app_config(label).get_models()), Window)
+        for model in apps.get_app_config(label).get_models():
+            site.register(model, type("Window", (Window,), buttons_of(model._meta.label_lower)))
     for label, words in PLURALS.items():
         apps.get_model(label)._meta.verbose_name_plural = words
     for model, row in EDITABLE.items():

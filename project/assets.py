@@ -1,7 +1,8 @@
-"""Static files are copied, hashed and compressed once for each state of the tree; our styles without their comments."""
+"""Static files are copied, hashed and compressed once for each state of the tree; our own without their comments."""
 
 import hashlib
 import re
+from pathlib import PurePath
 from typing import Any
 
 from django.conf import settings
@@ -13,14 +14,16 @@ from servestatic.storage import CompressedManifestStaticFilesStorage
 STAMP = ".collected"  # in STATIC_ROOT; holds the fingerprint of what was collected
 KEPT = re.compile(r'("[^"]*")|/\*.*?\*/', re.DOTALL)  # texts stay as they are, comments go
 LOOSE = re.compile(r"\s*([{};,>])\s*|(:)\s+|(\s)\s*")
+ASIDE = re.compile(r"^[ \t]*//.*\n|^[ \t]+", re.MULTILINE)  # a line of comment; what a line is indented by
 
 
 class Files(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
     """What is served under `/static/`."""
 
     def save(self, name: str | None, content: Any, max_length: int | None = None) -> str:
-        if name and name.endswith(".css") and "/" not in name:
-            content = ContentFile(lean(content.read().decode()).encode())
+        less = LESS.get(PurePath(name or "").suffix)
+        if name and less and "/" not in name:
+            content = ContentFile(less(content.read().decode()).encode())
         return str(super().save(name, content, max_length))
 
 
@@ -29,6 +32,14 @@ def lean(css: str) -> str:
     pieces = KEPT.split(css)  # every second one is a text, or None where a comment stood
     tight = [LOOSE.sub(r"\1\2\3", piece) if at % 2 == 0 else piece or "" for at, piece in enumerate(pieces)]
     return "".join(tight).replace(";}", "}").strip()
+
+
+def lean_script(script: str) -> str:
+    """The same statements without indents and lines of comment; no text of ours goes over more than one line."""
+    return ASIDE.sub("", script)
+
+
+LESS = {".css": lean, ".js": lean_script}
 
 
 def fingerprint() -> str:

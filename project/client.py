@@ -19,6 +19,7 @@ nod for what you do yourself is for one time: UsedUp.
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import hashlib
 import hmac
@@ -30,6 +31,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -96,7 +98,7 @@ class StillHidden(NightdeskError):
 
 
 class UsedUp(NightdeskError):
-    """It had been approved, and had ended, before you asked: one nod is for one time. Take another key, or resume."""
+    """Another call took up this nod before yours: one nod is for one time. Take another key, or resume."""
 
 
 class Unfit(NightdeskError):
@@ -161,13 +163,21 @@ class Desk:
     ) -> Action:
         """Ask for it and wait until it has ended; the action with its result, when it was done.
 
-        `within` is how many seconds you wait (then NotYet). With `once`, for leave to do it yourself, a key whose
-        action had ended before raises UsedUp. As `ask`; also raises Rejected, Expired, Cancelled, Failed."""
+        `within` is how many seconds you wait (then NotYet). With `once`, for leave to do it yourself, the yes is taken
+        up, and UsedUp raised when another call did before. As `ask`; also Rejected, Expired, Cancelled, Failed."""
         until = ends_at(within)
         asked = self.ask(kind, arguments, key=key, within=within, **more)
-        if once and asked.status == "delivered" and not asked.get("is_new"):
-            raise UsedUp(f"A-{asked.id} stands for the key {key!r}, and had ended before you asked now", asked)
-        return self.wait(asked.id, within=None if until is None else max(0.0, until - time.monotonic()))
+        done = self.wait(asked.id, within=None if until is None else max(0.0, until - time.monotonic()))
+        return self.consume(done) if once else done
+
+    def consume(self, action: Action) -> Action:
+        """Take up the yes of an action that has ended well, before you do what it allows. Of several calls, whatever
+        process they are in, the desk lets one through. Raises UsedUp in all others, Refused."""
+        try:
+            self.call("POST", f"/actions/{action.id}/consume", {"digest": action["digest"], "under": uuid.uuid4().hex})
+        except Refused as refused:
+            raise UsedUp(str(refused), action) if refused.code == "used_up" else refused from None
+        return action
 
     def ask(
         self,
@@ -185,28 +195,21 @@ class Desk:
         """Ask for it and do not wait. `expires` is how many seconds people have; with `callback_url` the answer has a
         `callback_secret` for `verify`; `within` is how many seconds a desk that does not answer is tried, when that is
         less than `patience`. Raises Refused, Unreachable."""
-        body: dict[str, Any] = {
-            "kind": kind,
-            "arguments": dict(arguments),
-            "reason": reason,
-            "evidence": list(evidence),
-        }
-        optional = {"connection": connection, "expires": expires, "callback_url": callback_url}
-        body |= {name: value for name, value in optional.items() if value is not None}
+        body: Any = {"kind": kind, "arguments": dict(arguments), "reason": reason, "evidence": list(evidence)}
+        more = {"connection": connection, "expires": expires, "callback_url": callback_url}
+        body |= {name: value for name, value in more.items() if value is not None}
         return Action(self.call("POST", "/actions", body, {"Idempotency-Key": key}, until=ends_at(within)))
 
     def get(self, id: int, *, wait: float = 0, until: float | None = None) -> Action:
         """The action as it is; with `wait`, once it waits for people no more, at the latest after so many seconds.
-
         `until` is when a desk that does not answer is given up, by `time.monotonic`."""
         return Action(self.call("GET", f"/actions/{id}?wait={wait:g}", slack=wait, until=until))
 
     def wait(self, id: int, *, within: float | None = None) -> Action:
         """Until it has ended, however long that takes and however often the desk restarts. Raises as `act`."""
-        until, left = ends_at(within), float(LOOK)
+        until = ends_at(within)
         while True:
-            if until is not None:
-                left = max(0.0, until - time.monotonic())
+            left = LOOK if until is None else max(0.0, until - time.monotonic())
             try:
                 action = self.get(id, wait=min(LOOK, left), until=until)
             except (Unreachable, Refused) as error:
@@ -231,9 +234,8 @@ class Desk:
         others: what a reviewer took away has its default, or raises Unfit where there is none.
 
         `key` and `reason` may name arguments as in `str.format`. The kind is `external.<name of the function>`, which
-        is tier high. Arguments must be JSON. One nod is one call: asked again with a key whose nod was given before, it
-        raises UsedUp. After a crash between the nod and the end of the function call `function.resume(…)`, which goes
-        on under that nod, once you know what was done."""
+        is tier high. Arguments must be JSON. One nod is one call, whoever waited for it: others raise UsedUp. After a
+        crash between the nod and the end of the function `function.resume(…)` goes on under it."""
 
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
             takes, called = inspect.signature(function), kind or f"external.{function.__name__}"
@@ -242,9 +244,11 @@ class Desk:
                 bound = takes.bind(*args, **kwargs)
                 bound.apply_defaults()
                 given = dict(bound.arguments)
-                words = {"key": key.format(**given), "reason": reason.format(**given)}
-                done = self.act(called, given, within=within, once=once, **words, **more)
+                words: dict[str, Any] = {"key": key.format(**given), "reason": reason.format(**given)}
+                done = self.act(called, given, within=within, **words, **more)
                 agreed = call_of(takes, revealed(done.arguments, given), done)
+                with contextlib.nullcontext() if once else contextlib.suppress(UsedUp):
+                    self.consume(done)
                 return function(*agreed.args, **agreed.kwargs)
 
             @functools.wraps(function)
@@ -285,19 +289,18 @@ class Desk:
             pause = min(LONGEST_PAUSE, pause * 2)
 
     def send(self, method: str, path: str, body: Any, headers: Mapping[str, str], timeout: float) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body).encode()
-        plain = {"Authorization": f"Bearer {self.token}", "Accept": "application/json", **headers}
-        if data is not None:
-            plain["Content-Type"] = "application/json"
-        request = urllib.request.Request(self.url + path, data, plain, method=method)
+        data, more = (None, {}) if body is None else (json.dumps(body).encode(), {"Content-Type": "application/json"})
+        plain = {"Authorization": f"Bearer {self.token}", "Accept": "application/json", **headers, **more}
+        if bad := [name for name, value in plain.items() if not (value.isascii() and value.isprintable())]:
+            raise Refused(422, {"code": "bad_value", "field": bad[0], "detail": "a header is printable ASCII"})
         try:
+            request = urllib.request.Request(self.url + path, data, plain, method=method)
             with OPENER.open(request, timeout=timeout) as answer:
-                told, is_new = dict(json.loads(answer.read())), answer.status == 201
+                return dict(json.loads(answer.read()))
         except urllib.error.HTTPError as error:
             raise Refused(error.code, problem_of(error)) from None
         except ValueError as error:  # half an answer, or something between us and the desk that speaks no JSON
             raise OSError(f"no JSON came back ({error})") from None
-        return told | {"is_new": True} if is_new else told
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -326,8 +329,7 @@ def ends_at(within: float | None) -> float | None:
 
 
 def ended(action: Action) -> Action:
-    error = ENDS.get(action.status)
-    if error is not None:
+    if error := ENDS.get(action.status):
         raise error(f"A-{action.id} “{action.get('title', '')}” was {action.status}. {action.why}".strip(), action)
     return action
 
@@ -387,10 +389,8 @@ def verify(secret: str, headers: Mapping[str, str], body: bytes, *, now: float |
     your token. Raises Forged."""
     sent = {name.lower(): value for name, value in headers.items()}
     id, at = sent.get("webhook-id", ""), sent.get("webhook-timestamp", "")
-    if (
-        not (at.isascii() and at.isdigit() and len(at) < 20)
-        or abs((time.time() if now is None else now) - int(at)) > STALE
-    ):
+    is_time = at.isascii() and at.isdigit() and len(at) < 20
+    if not is_time or abs((time.time() if now is None else now) - int(at)) > STALE:
         raise Forged("the call-back is too old, or says no time")
     key = base64.b64decode(secret.removeprefix("whsec_"))
     wanted = base64.b64encode(hmac.new(key, f"{id}.{at}.".encode() + body, hashlib.sha256).digest()).decode()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, QuerySet, Value
+from django.db.models import Count, F, QuerySet, Value
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
@@ -86,7 +86,7 @@ class Item:
 def frame(request: HttpRequest) -> dict[str, Any]:
     """Context processor. Queries run only when the frame is drawn for somebody who is signed in."""
     user = getattr(request, "user", None)
-    now = getattr(request, "now", None) or clock.now()  # a page that asked already says so
+    now = clock.of(request)
     local = timezone.localtime(now)
     facts: dict[str, Any] = {
         "now": now,
@@ -99,9 +99,11 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         return facts
     here = request.resolver_match.url_name if request.resolver_match else ""
     counts = SimpleLazyObject(counted)
+    lines = SimpleLazyObject(lambda: rail(here or "", counts))
     return facts | {
         "counts": counts,
-        "rail": SimpleLazyObject(lambda: rail(here or "", counts)),
+        "rail": lines,
+        "needing": SimpleLazyObject(lambda: [item for group in lines for item in group if item.count]),
         "in_settings": here in SETTINGS,
         "seq": newest_seq(),  # hints after it are told to the page, so nothing falls between drawing and listening
         "troubles": SimpleLazyObject(trouble.troubles),
@@ -112,14 +114,12 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 
 def counted() -> dict[str, int]:
     """What waits for people now, asked in one question since every page asks it."""
-    waiting: dict[str, QuerySet[Any]] = {
-        "approvals": Action.objects.waiting_for_people(),
-        "high": Action.objects.waiting_for_people().filter(tier="high"),
-        "dead-letters": DeadLetter.objects.open(),
-        "triggers": Rhythm.objects.silent(),
-    }
-    first, *others = [rows.order_by().values(of=Value(name)).annotate(n=Count("pk")) for name, rows in waiting.items()]
-    return dict.fromkeys(waiting, 0) | dict(first.union(*others, all=True).values_list("of", "n"))
+    others: dict[str, QuerySet[Any]] = {"dead-letters": DeadLetter.objects.open(), "triggers": Rhythm.objects.silent()}
+    tiers = Action.objects.waiting_for_people().order_by().values(of=F("tier")).annotate(n=Count("pk"))
+    named = [rows.order_by().values(of=Value(name)).annotate(n=Count("pk")) for name, rows in others.items()]
+    found = dict(tiers.union(*named, all=True).values_list("of", "n"))
+    told = {name: found.pop(name, 0) for name in others}
+    return told | {"approvals": sum(found.values()), "high": found.get("high", 0)}
 
 
 TONES = {"approvals": "wait", "dead-letters": "fail", "triggers": "warn"}

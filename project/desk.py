@@ -1,5 +1,6 @@
 """One round of the whole desk: the machine first, then the people's side, then the figures and the seal."""
 
+import time
 from collections.abc import Callable
 
 from django.conf import settings
@@ -9,8 +10,11 @@ from project import metrics_rows
 from project.lib import clock
 from project.lib.alone import alone
 from project.lib.apart import Round
-from triggers import bulk, dispatch, learning, sealing, search, silence
+from project.lib.sqlite import log
+from triggers import bulk, dispatch, learning, sealing, search, silence, stopping, waking
 from triggers.models import Pulse
+
+STINT = 60.0  # seconds after which the next round is beat's, however much is left: half of what such a task may take
 
 
 def stages() -> dict[str, Callable[[], int]]:
@@ -32,6 +36,7 @@ def upkeep() -> dict[str, Callable[[], int]]:
         "learnt": learning.learn,
         "added_up": metrics_rows.add_up,
         "sealed": sealing.seal,
+        "log_copied": log.copy,
     }
 
 
@@ -54,9 +59,16 @@ def tick_alone() -> None:
 
 
 def machine_alone() -> None:
+    """Round after round while there are more timers than one has time for: beat would leave a pause between them."""
+    until = time.monotonic() + STINT
     with alone(settings.DATA_DIR / "tick.lock") as free:
-        if free:
-            dispatch.tick({**stages(), **upkeep()})
+        while free and left_some(dispatch.tick({**stages(), **upkeep()})) and time.monotonic() < until:
+            pass
+
+
+def left_some(this: Round) -> bool:
+    """Whether it stopped to wake runs because its time for that was over, and another round may begin."""
+    return this.took.get("woken", 0.0) >= waking.WAKE_FOR and not stopping.is_told_to_stop()
 
 
 def messages_alone() -> None:

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from approvals.models import Action, Decision
 from project.lib.language import phrase, words
+from project.people.models import User
 from project.templatetags.desk import LOOKS, Look, took
 from triggers.models import Audit, Event, Run
 
@@ -31,8 +32,8 @@ class Line:
         return f"{self.look.icon}.{self.look.word}"
 
 
-def lines() -> list[Line]:
-    newest = [*runs(), *events(), *decisions(), *taken_back()]
+def lines(reader: User) -> list[Line]:
+    newest = [*runs(), *events(), *decisions(reader), *taken_back(reader)]
     return sorted(newest, key=lambda line: line.at, reverse=True)[:LENGTH]
 
 
@@ -85,7 +86,7 @@ def events() -> list[Line]:
 DONE = {"approve": words("{by} approved"), "reject": words("{by} rejected"), "edit": words("{by} edited")}
 
 
-def decisions() -> list[Line]:
+def decisions(reader: User) -> list[Line]:
     rows = Decision.objects.select_related("by", "action").defer("before", "after").order_by("-id")[:LENGTH]
     return [
         Line(
@@ -95,16 +96,18 @@ def decisions() -> list[Line]:
             tone="dim",
             url=reverse("action", args=[said.action_id]),
             what=phrase(DONE[said.verdict], by=said.by),
-            more=f"A-{said.action_id}, {said.action.title}",
+            more=f"A-{said.action_id}, {said.action.shown_to(reader).title}",
             look=LOOKS[said.action.status],
         )
         for said in rows
     ]
 
 
-def taken_back() -> list[Line]:
+def taken_back(reader: User) -> list[Line]:
     rows = Audit.objects.taken_back().order_by("-id")[:LENGTH]
-    actions = Action.objects.only("title", "status").in_bulk([int(row.ref) for row in rows])
+    actions = Action.objects.only("title", "status", "kind", "groups", "requester_chain").in_bulk(
+        [int(row.ref) for row in rows]
+    )
     return [
         Line(
             key=f"U-{row.pk}",
@@ -113,7 +116,7 @@ def taken_back() -> list[Line]:
             tone="dim",
             url=reverse("action", args=[action.pk]),
             what=phrase("{by} took back", by=row.by),
-            more=f"A-{action.pk}, {action.title}",
+            more=f"A-{action.pk}, {action.shown_to(reader).title}",
             look=LOOKS[action.status],
         )
         for row in rows

@@ -1,43 +1,34 @@
 """The numbers of the home page, counted from the rows. Big desks are counted at most every few seconds."""
 
 import statistics
-from collections import Counter, defaultdict
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
 
-from django.db.models import Count, Q, QuerySet
-from django.db.models.functions import Substr
-from django.urls import reverse
+from django.db.models import Count, Q
 from django.utils import timezone
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 
 from approvals.models import Action
+from approvals.tiers import WAITING
+from project import hours
+from project.chart import from_outside
 from project.lib import svg
 from project.lib.language import phrase, spoken, words
-from project.lib.visible import plain
-from project.measures import PEOPLE, USUAL, Measures, percentile
+from project.measures import USUAL, Measures, percentile
 from project.templatetags.desk import took
-from triggers.models import DeadLetter, Event, Run
-from triggers.views.beats import FAILED, UNDER_WAY, minute
+from triggers.models import Run
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 MINUTES = 60
 SAMPLE = 500  # newest runs a percentile is taken from
 KEEP = timedelta(seconds=4)  # what was counted may be so old
-MARKS = 3  # incidents written over the chart
-LETTERS = 500  # newest dead letters in which they are looked for
-READ = 4  # lines a second that a person can follow
+TIMES = 20  # as old as so many times what counting took: a desk counts no more than a twentieth of its time
 YESTERDAY = 10_000  # events of the same hour of yesterday that are counted at most
-MOVED = {"fail": FAILED, "wait": UNDER_WAY}  # of events that woke something
-COUNTED = {  # what became of a minute's events
-    "ok": words("{n} succeeded"),
-    "other": words("{n} started nothing"),
-    "wait": words("{n} under way or waiting"),
-    "fail": words("{n} failed"),
-}
 MADE: dict[str, "Kept"] = {}
 
 
@@ -53,16 +44,6 @@ class Figure:
     spark: SafeString | str = ""
 
 
-@dataclass(slots=True)
-class Cause:
-    """Dead letters of one fingerprint: how many came up, and when the first one did."""
-
-    fingerprint: str
-    error: str
-    at: datetime
-    count: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What was counted, until when it is good, and whether it was counted for an earlier page."""
@@ -72,94 +53,22 @@ class Kept:
     is_old: bool = False
 
 
-def kept(name: str, now: datetime, make: Callable[[], Any]) -> Kept:
-    """`make()`, or what it gave a moment ago: a page of many rows is asked for again at every change."""
+def kept(name: str, now: datetime, make: Callable[[], Any], keep: timedelta | None = None) -> Kept:
+    """`make()`, or what it gave a moment ago to one who reads the same language and the same clock: a page of many
+    rows is asked for again at every change."""
+    name = f"{name} in {get_language()}, {timezone.get_current_timezone_name()}"
     if (one := MADE.get(name)) and one.until > now:
         return replace(one, is_old=True)
-    MADE[name] = Kept(make(), now + KEEP)
+    began = time.monotonic()
+    value = make()
+    took_long = timedelta(seconds=TIMES * (time.monotonic() - began))
+    MADE[name] = Kept(value, now + max(keep or KEEP, took_long))
     return MADE[name]
 
 
 def forget() -> None:
     MADE.clear()
-
-
-def from_outside() -> QuerySet[Event]:
-    return Event.objects.filter(source__isnull=False)
-
-
-def minutes(now: datetime) -> list[datetime]:
-    """The last sixty full or begun minutes, oldest first."""
-    end = now.astimezone(UTC).replace(second=0, microsecond=0)
-    return [end - timedelta(minutes=back) for back in range(MINUTES - 1, -1, -1)]
-
-
-def key(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M}"
-
-
-def per_minute(now: datetime) -> list[svg.Bar]:
-    """Events of the last hour, by what became of them; every event is counted once."""
-    since = minutes(now)[0]
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    events = from_outside().filter(received_at__gte=since).annotate(minute=minute("received_at"))
-    for at, status, number in events.values_list("minute", "status").annotate(n=Count("id")).order_by():
-        name = {"routed": "ok", "accepted": "wait", "invalid": "fail"}.get(status, "other")
-        counts[at][name] += number
-    runs = Run.objects.filter(event__received_at__gte=since, event__source__isnull=False)
-    some = runs.filter(status__in=(*FAILED, *UNDER_WAY)).annotate(minute=minute("event__received_at"))
-    told = {name: Count("event_id", distinct=True, filter=Q(status__in=of)) for name, of in MOVED.items()}
-    rows: Any = some.values("minute").annotate(**told).order_by()
-    for row in rows:
-        for name in MOVED:
-            moved = min(row[name], counts[row["minute"]]["ok"])
-            counts[row["minute"]]["ok"] -= moved
-            counts[row["minute"]][name] += moved
-    return [bar(at, counts[key(at)], place) for place, at in enumerate(minutes(now))]
-
-
-def bar(at: datetime, counted: Counter[str], place: int) -> svg.Bar:
-    local = timezone.localtime(at)
-    parts = {name: counted[name] for name in ("ok", "other", "wait", "fail")}
-    words = ", ".join(phrase(COUNTED[name], n=number) for name, number in parts.items() if number)
-    tick = f"{local:%H:%M}" if place % 15 == 0 or place == MINUTES - 1 else ""
-    span = urlencode({"since": key(at).replace(" ", "T") + "Z", "until": key(at + MINUTE).replace(" ", "T") + "Z"})
-    return svg.Bar(parts, f"{local:%H:%M}: {words or phrase('nothing')}", tick, f"{reverse('events')}?{span}")
-
-
-def rate_words(bars: Sequence[svg.Bar]) -> str:
-    """How fast events come, when that is faster than people read; by the last full minute."""
-    rate = bars[-2].total // 60 if len(bars) > 1 else 0
-    return phrase("{n} a second, the newest of them", n=rate) if rate > READ else ""
-
-
-def chart(bars: Sequence[svg.Bar], marks: Sequence[svg.Mark]) -> SafeString:
-    total, failed = sum(b.total for b in bars), sum(b.parts["fail"] for b in bars)
-    return svg.columns(
-        bars,
-        phrase("Events per minute in the last hour: {total} in all, {failed} failed", total=total, failed=failed),
-        marks,
-    )
-
-
-def incidents(now: datetime) -> list[svg.Mark]:
-    """Where the causes of dead letters began that came up in this hour, the biggest ones, as places on the chart."""
-    since = minutes(now)[0]
-    newest = DeadLetter.objects.order_by("-pk").values_list("fingerprint", "error_type", "first_at")[:LETTERS]
-    causes: dict[str, Cause] = {}
-    for fingerprint, error, at in newest:  # few are read, whatever the hour brought: Home is looked at all night
-        if at >= since:
-            cause = causes.setdefault(fingerprint, Cause(fingerprint, error, at))
-            cause.count, cause.at = cause.count + 1, min(cause.at, at)
-    told = sorted(causes.values(), key=lambda cause: (-cause.count, cause.at))[:MARKS]
-    return [
-        svg.Mark(
-            at=int((cause.at - since) / MINUTE),
-            words=f"{timezone.localtime(cause.at):%H:%M} {cause.count} × {plain(cause.error)}",
-            url=reverse("dead-letter-group", args=[cause.fingerprint]),
-        )
-        for cause in sorted(told, key=lambda cause: cause.at)
-    ]
+    hours.KNOWN.clear()
 
 
 def figures(now: datetime, bars: Sequence[svg.Bar], total: Measures) -> list[Figure]:
@@ -198,31 +107,30 @@ def compared(total: int, before: int) -> str:
 
 
 def succeeded(now: datetime, bars: Sequence[svg.Bar]) -> Figure:
-    good, dead = Q(status="succeeded"), Q(status="dead")
-    today, yesterday = Q(finished_at__gte=now - DAY), Q(finished_at__lt=now - DAY)
-    ended = Run.objects.filter(finished_at__gte=now - 2 * DAY).aggregate(
-        good=Count("pk", filter=good & today),
-        dead=Count("pk", filter=dead & today),
-        good_before=Count("pk", filter=good & yesterday),
-        dead_before=Count("pk", filter=dead & yesterday),
-    )
-    if not ended["good"] + ended["dead"]:
+    ended, before = ended_in(now - DAY, now), ended_in(now - 2 * DAY, now - DAY)
+    if not ended.total():
         return Figure("Succeeded", "–", "", "no run ended in the last 24 h")
-    share = per_cent(ended["good"], ended["dead"])
+    share = per_cent(**ended)
     words = (
-        phrase("{dead} of {all} runs gave up", dead=ended["dead"], all=f"{ended['good'] + ended['dead']:,}")
+        phrase("{dead} of {all} runs gave up", dead=ended["dead"], all=f"{ended.total():,}")
         if ended["dead"]
         else phrase("none gave up in 24 h")
     )
-    if ended["good_before"] + ended["dead_before"]:
-        words += phrase(", {share}% yesterday", share=per_cent(ended["good_before"], ended["dead_before"]))
+    if before.total():
+        words += phrase(", {share}% yesterday", share=per_cent(**before))
     line = svg.spark(
         [each.parts["ok"] for each in bars], phrase("Events that succeeded in each of the last 60 minutes")
     )
     return Figure("Succeeded", share, "%", words, "bad" if ended["dead"] else "good", line)
 
 
-def per_cent(good: int, dead: int) -> str:
+def ended_in(since: datetime, until: datetime) -> Counter[str]:
+    """How many runs succeeded (`good`) and gave up (`dead`)."""
+    told = {"good": Count("pk", filter=Q(status="succeeded")), "dead": Count("pk", filter=Q(status="dead"))}
+    return sum(hours.counted("runs that ended", Run.objects.all(), "finished_at", told, since, until), Counter())
+
+
+def per_cent(good: int = 0, dead: int = 0) -> str:
     return f"{100 * good / (good + dead):.1f}".removesuffix(".0")
 
 
@@ -248,7 +156,8 @@ def time_to_result(now: datetime) -> Figure:
 
 def results(until: datetime) -> list[float]:
     """Seconds from being queued to the end, of the newest runs of the day that ends then."""
-    ended = Run.objects.filter(finished_at__gte=until - DAY, finished_at__lt=until, status="succeeded")
+    ended = Run.objects.filter(finished_at__gte=until - DAY, finished_at__lt=until)
+    ended = ended.exclude(status__in=["dead", "cancelled"])  # asked for `succeeded` SQLite would sort all of those
     times = ended.order_by("-finished_at").values_list("queued_at", "finished_at")[:SAMPLE]
     return [(end - start).total_seconds() for start, end in times if end]
 
@@ -278,10 +187,9 @@ def by_itself(total: Measures, now: datetime) -> Figure:
 
 def hourly_shares(now: datetime) -> list[float]:
     """Of each hour of the last day in which something was asked for, the share that asked nobody; oldest first."""
-    asked = Action.objects.filter(created_at__gte=now - DAY).annotate(hour=Substr(minute("created_at"), 1, 13))
-    alone = Count("pk", filter=~Q(tier__in=PEOPLE))
-    rows = asked.values_list("hour").annotate(all=Count("pk"), alone=alone).order_by()
-    return [alone / all_of_them for _, all_of_them, alone in sorted(rows)]
+    told = {"all": Count("pk"), "alone": Count("pk", filter=~Q(tier__in=WAITING))}
+    of_hours = hours.counted("actions asked for", Action.objects.all(), "created_at", told, now - DAY, now)
+    return [counts["alone"] / counts["all"] for counts in of_hours if counts["all"]]
 
 
 def approval_wait(total: Measures, now: datetime) -> Figure:
@@ -299,7 +207,7 @@ def approval_wait(total: Measures, now: datetime) -> Figure:
 
 def newest_waits(now: datetime) -> list[float]:
     """Seconds people took for what they decided last, oldest first."""
-    decided = Action.objects.filter(decided_at__gte=now - DAY, tier__in=PEOPLE).order_by("-decided_at")
+    decided = Action.objects.filter(decided_at__gte=now - DAY, tier__in=WAITING).order_by("-decided_at")
     times = decided.values_list("created_at", "decided_at")[:MINUTES]
     return [max(0.0, (end - begun).total_seconds()) for begun, end in times if end][::-1]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import CharField, Model, Q, QuerySet, Value
-from django.db.models.functions import Cast
+from django.db.models import CharField, Model, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Cast, Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -15,6 +15,8 @@ from django.views.decorators.http import require_safe
 from approvals.models import Action, Connection
 from project.context import GROUPS
 from project.lib.text import made_storable
+from project.people.doors import who
+from project.people.models import User
 from project.people.roles import can
 from project.templatetags.desk import LOOKS, Look
 from triggers import registry, search
@@ -24,6 +26,7 @@ from triggers.views.lists import as_number
 
 LONGEST = 200  # characters of a question
 MOST = 10  # hits of each kind
+OF_ACTION = ("title", "status", "kind", "groups", "requester_chain")
 REACH = 10_000  # newest actions whose titles are read
 SETTINGS = ("settings", "notifications", "tokens", "teams", "sources", "connections", "policies", "freezes")
 
@@ -52,14 +55,15 @@ class Found:
 def find(request: HttpRequest) -> HttpResponse:
     """What carries this number, this name or these words; a number with its letter opens the row itself."""
     words = made_storable(request.GET.get("q", "")).strip()[:LONGEST]
-    numbered = by_number(words)
+    reader = who(request)
+    numbered = by_number(words, reader)
     if len(numbered) == 1 and not words.isdigit():
         return redirect(numbered[0].url)
-    groups = [Found("With this number", numbered), *by_words(words, payloads=can(request.user, "payloads"))]
+    groups = [Found("With this number", numbered), *by_words(words, reader)]
     return render(request, "find.html", {"words": words, "groups": [group for group in groups if group.hits]})
 
 
-def by_number(words: str) -> list[Hit]:
+def by_number(words: str, reader: User) -> list[Hit]:
     """`R-17` is one row, `17` may be one of each kind: one question for all of them."""
     asked = [(kind, as_number(words, f"{kind.letter}-")) for kind in NUMBERED]
     rows = [kind.told().filter(pk=number) for kind, number in asked if number is not None]
@@ -67,17 +71,33 @@ def by_number(words: str) -> list[Hit]:
         return []
     told = rows[0].union(*rows[1:], all=True) if rows[1:] else rows[0]
     kinds = {kind.letter: kind for kind in NUMBERED}
-    return [kinds[letter].hit(number, what, more, status) for letter, number, what, more, status in told]
+    return [
+        kinds[letter].hit(number, headline(number, what, reader) if letter == ACTION.letter else what, more, status)
+        for letter, number, what, more, status in told
+    ]
 
 
-def by_words(words: str, *, payloads: bool) -> list[Found]:
+def headline(number: int, title: str, reader: User) -> str:
+    """Of an action, for who may read it; for others its kind."""
+    if reads_all(reader):
+        return title
+    action: Action = Action.objects.only(*OF_ACTION).get(pk=number)
+    return action.shown_to(reader).title
+
+
+def reads_all(reader: User) -> bool:
+    return can(reader, "payloads") or can(reader, "decide")
+
+
+def by_words(words: str, reader: User) -> list[Found]:
+    payloads = can(reader, "payloads")
     if not words:
         return []
     return [
         Found("Pages", pages(words)),
         Found("Triggers, sources, handlers, connections", things(words)),
         Found("Agents", agents(words)),
-        Found("Actions", actions(words)),
+        Found("Actions", actions(words, reader)),
         Found("Events", events(words, payloads=payloads), f"{reverse('events')}?{urlencode({'q': words})}"),
     ]
 
@@ -116,10 +136,13 @@ def agents(words: str) -> list[Hit]:
     return [Hit("bot", reverse("agent", args=[row.slug]), row.slug, f"{row.machine}, {row.status}") for row in rows]
 
 
-def actions(words: str) -> list[Hit]:
-    near = Action.objects.filter(pk__in=Action.objects.order_by("-pk").values("pk")[:REACH])
-    rows = near.filter(Q(title__icontains=words) | Q(key=words)).order_by("-pk").only("title", "status")
-    return [ACTION.hit(row.pk, row.title, "", row.status) for row in rows[:MOST]]
+def actions(words: str, reader: User) -> list[Hit]:
+    """By what stands above them, for who may read that of all of them."""
+    last = Action.objects.order_by("-pk").values("pk")[REACH - 1 : REACH]
+    near = Action.objects.filter(pk__gte=Coalesce(Subquery(last), 0))  # a number: of a set PostgreSQL reads all titles
+    said = Q(title__icontains=words) if reads_all(reader) else Q(kind__icontains=words)
+    rows = near.filter(said | Q(key=words)).order_by("-pk").only(*OF_ACTION)
+    return [ACTION.hit(row.pk, row.shown_to(reader).title, "", row.status) for row in rows[:MOST]]
 
 
 def events(words: str, *, payloads: bool) -> list[Hit]:

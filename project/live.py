@@ -15,6 +15,7 @@ from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.urls import path
 
+from project.lib.live import MANY
 from project.lib.stream import STREAM, News, news
 from project.people.models import User
 from project.people.roles import can
@@ -26,8 +27,13 @@ RETRY = 2.0  # seconds before Valkey is asked again after a failure
 FLOOR = 10.0  # seconds: without Valkey pages are told to load again this often
 NOT_SIGNED_IN, NO_SUCH_TOPIC = 4401, 4403
 PAGES = ("approvals", "actions", "runs", "events", "dead_letters", "practice", "home")
-TOPICS = frozenset((*PAGES, "triggers", "sources", "connections", "bulk", "agents"))
-KINDS = frozenset(("run", "action", "event", "dead_letter", "trigger", "source", "bulk", "agent"))
+SETUP = ("triggers", "sources", "connections", "event_types", "policies", "teams")
+TOPICS = frozenset((*PAGES, *SETUP, "bulk", "agents"))
+KIND_OF = {  # of a topic that lists rows: what one of them is called
+    **{"actions": "action", "approvals": "action", "runs": "run", "events": "event", "dead_letters": "dead_letter"},
+    **{"triggers": "trigger", "sources": "source", "agents": "agent", "bulk": "bulk"},
+}
+KINDS = frozenset(KIND_OF.values())
 MOST_TOPICS = 50
 
 
@@ -137,9 +143,15 @@ class Live(AsyncJsonWebsocketConsumer):
 
     async def hear(self, message: dict[str, Any]) -> None:
         """Pass on what this tab asked for."""
-        topic, ref = message.get("topic", ""), message.get("id", "")
-        if message.get("resync") or topic in self.topics or f"{topic}:{ref}" in self.topics:
+        if message.get("resync") or self.asked_for(message.get("topic", ""), message.get("id", "")):
             await self.tell(message)
+
+    def asked_for(self, topic: str, ref: str) -> bool:
+        """Whether this tab shows the list `topic`, or the row `ref` of it; `*` is many of its rows."""
+        row = f"{KIND_OF.get(topic, '')}:"
+        if topic in self.topics or row + ref in self.topics:
+            return True
+        return ref == MANY and any(asked.startswith(row) for asked in self.topics)
 
     async def tell(self, message: dict[str, Any]) -> None:
         """A tab that left as it was spoken to (the server raises an OSError of its own) keeps no other waiting."""

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
-
-from approvals.models import Action
+from approvals.models import Action, Decision
 from approvals.models.action import Status
 from approvals.settle import DENIED
+from approvals.tiers import WAITING
 from project.lib import clock
 from triggers.models import Audit
 
@@ -22,7 +21,6 @@ MOST = 5000  # newest rows of each sort that are looked at
 ROWS = 100  # kinds and handlers that are told apart; the rest is one row
 OTHERS = "other"
 USUAL = (70, 85)  # per cent without a person: what articles on agents at work report
-PEOPLE = ("medium", "high")
 NAME = ("kind", "run__handler")
 
 Name = tuple[str, str]  # kind, handler; no handler: from outside
@@ -72,16 +70,16 @@ def measured(since: datetime) -> dict[Name, Measures]:
     for *name, tier in asked.values_list(*NAME, "tier")[:MOST]:
         each = found[named(*name)]
         each.asked += 1
-        each.by_itself += tier not in PEOPLE
-    decided = Action.objects.filter(decided_at__gte=since, tier__in=PEOPLE).order_by("-decided_at")
+        each.by_itself += tier not in WAITING
+    decided = Action.objects.filter(decided_at__gte=since, tier__in=WAITING).order_by("-decided_at")
     for *name, begun, end in decided.values_list(*NAME, "created_at", "decided_at")[:MOST]:
         found[named(*name)].waits.append(max(0.0, (end - begun).total_seconds()))
     ended = Action.objects.filter(settled_at__gte=since).order_by("-settled_at")
     for name in ended.filter(status=Status.EXPIRED, reason_code="expires_at").values_list(*NAME)[:MOST]:
         found[named(*name)].expired += 1
-    for name in asked.filter(decisions__verdict="edit").values_list(*NAME)[:MOST]:
-        found[named(*name)].edited += 1
-    for name in taken_back(asked.filter(revision__gt=1)):
+    for name in edited(since):
+        found[name].edited += 1
+    for name in taken_back(since):
         found[name].taken_back += 1
     return dict(sorted(found.items(), key=lambda row: (-row[1].asked, row[0])))
 
@@ -90,11 +88,22 @@ def named(kind: str, handler: str | None) -> Name:
     return kind, handler or ""
 
 
-def taken_back(asked: QuerySet[Action]) -> Iterator[Name]:
-    """Once for each time that one of these was taken back."""
-    names = {str(pk): named(*name) for pk, *name in asked.values_list("pk", *NAME)[:MOST]}
-    for ref in Audit.objects.taken_back().filter(ref__in=names).values_list("ref", flat=True):
-        yield names[ref]
+def edited(since: datetime) -> Iterator[Name]:
+    """Once for each edit of what was asked since then: people are few, so what they said is looked at, not all that
+    was asked."""
+    edits = Decision.objects.filter(verdict="edit", at__gte=since, action__created_at__gte=since)
+    of_what = edits.exclude(action__reason_code=DENIED).order_by("-at")
+    for name in of_what.values_list(*(f"action__{part}" for part in NAME))[:MOST]:
+        yield named(*name)
+
+
+def taken_back(since: datetime) -> Iterator[Name]:
+    """Once for each time that something asked since then was taken back."""
+    back = Audit.objects.taken_back().filter(at__gte=since).order_by("-id")
+    refs = [int(ref) for ref in back.values_list("ref", flat=True)[:MOST]]
+    asked = Action.objects.filter(pk__in=set(refs), created_at__gte=since).exclude(reason_code=DENIED)
+    names = {pk: named(*name) for pk, *name in asked.values_list("pk", *NAME)}
+    yield from (names[ref] for ref in refs if ref in names)
 
 
 def together(rows: dict[Name, Measures]) -> Measures:

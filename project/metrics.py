@@ -25,7 +25,7 @@ from project.measures import Measures
 from project.people.auth import NotSignedIn
 from triggers.models import DeadLetter, Pulse, Run
 from triggers.models.run import CLAIMABLE
-from triggers.tallies import LADDERS, SLOW, SUM, Key
+from triggers.tallies import BUCKETS, SLOW, SUM, Key
 
 MOST_QUEUED = 20_000  # runs that are looked at for `queue_depth`
 MOST_LETTERS = 100_000
@@ -92,7 +92,7 @@ def counter(name: str, tally: str, labels: tuple[str, ...], words: str, counts: 
 def histogram(name: str, tally: str, words: str, counts: Counter[Key]) -> Metric:
     family = HistogramMetricFamily(name, words)
     total, rungs = 0.0, []
-    for end in (*map(str, LADDERS.get(tally, SLOW)), "+Inf"):
+    for end in (*map(str, BUCKETS.get(tally, SLOW)), "+Inf"):
         total += counts[tally, (end,)]
         rungs.append((end, total))
     family.add_metric((), rungs, counts[tally, (SUM,)])

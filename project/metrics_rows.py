@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Count, Min, Model, OuterRef, QuerySet, Subquery, Sum
 
 from approvals.models import Action
+from approvals.tiers import WAITING
 from project.agent.models import MICRO, Spending
 from project.lib import clock
 from triggers import tallies
@@ -69,14 +70,14 @@ def runs(rows: "QuerySet[Model]") -> Counter[Key]:
     for handler, status, queued, started, finished, received, rerun_of in rows.values_list(*fields):
         counts["runs", (handler, status)] += 1
         if started:
-            observe(counts, "start", started - queued)
+            observe_time(counts, "start", started - queued)
         if status == "succeeded" and rerun_of is None:
-            observe(counts, "result", finished - received)
+            observe_time(counts, "result", finished - received)
     for woken, went_on in resumed(rows):
-        observe(counts, "resume", went_on - woken)
+        observe_time(counts, "resume", went_on - woken)
     priced = Spending.objects.filter(run__in=rows.values("pk")).order_by().values("run").annotate(price=Sum("micros"))
     for price in priced.filter(price__isnull=False).values_list("price", flat=True):
-        climb(counts, "run_cost", price / MICRO)
+        observe(counts, "run_cost", price / MICRO)
     return counts
 
 
@@ -94,8 +95,8 @@ def actions(rows: "QuerySet[Model]") -> Counter[Key]:
     counts: Counter[Key] = Counter()
     for kind, tier, status, made, decided in rows.values_list("kind", "tier", "status", "created_at", "decided_at"):
         counts["actions", (kind, tier, status)] += 1
-        if decided and tier in ("medium", "high"):
-            observe(counts, "approval", decided - made)
+        if decided and tier in WAITING:
+            observe_time(counts, "approval", decided - made)
     return counts
 
 
@@ -119,12 +120,12 @@ def spendings(rows: "QuerySet[Model]") -> Counter[Key]:
     return counts
 
 
-def observe(counts: Counter[Key], name: str, took: timedelta) -> None:
-    climb(counts, name, max(0.0, took.total_seconds()))
+def observe_time(counts: Counter[Key], name: str, took: timedelta) -> None:
+    observe(counts, name, max(0.0, took.total_seconds()))
 
 
-def climb(counts: Counter[Key], name: str, value: float) -> None:
-    counts[name, (tallies.rung(name, value),)] += 1
+def observe(counts: Counter[Key], name: str, value: float) -> None:
+    counts[name, (tallies.bucket(name, value),)] += 1
     counts[name, (SUM,)] += value  # type: ignore[assignment]
 
 

@@ -29,8 +29,8 @@ def send_test(request: HttpRequest) -> HttpResponse:
     except NotSent as problem:
         messages.error(request, phrase("The test delivery did not arrive: {problem}", problem=problem))
         return redirect(safe_next(request, "/"))
-    rung = Source.objects.get(slug=samples.SAMPLES[FIRST].source)
-    Audit.write("send test", rung, by=who(request), event=sent.seq)
+    source = Source.objects.get(slug=samples.SAMPLES[FIRST].source)
+    Audit.write("send test", source, by=who(request), event=sent.seq)
     messages.success(request, accepted(sent))
     return redirect(safe_next(request, "/"))
 

@@ -232,6 +232,8 @@ SAMPLES: dict[str, Sample] = {
     ),
     "upload": Sample("inbox", "a file in the watched folder; wakes new-upload", upload),
     "generic": Sample("generic", "an order from any program that signs its JSON", generic),
+    "custom": Sample("custom", "the same, signed by a scheme of your own", generic),
+    "none": Sample("none", "the same, which nobody signs", generic),
     "cloudevents": Sample("api", "a CloudEvent in structured form", cloudevents),
     "task-assigned": Sample("api", "a task for the agent `coder`, which plans it and asks for your nod", task_assigned),
 }

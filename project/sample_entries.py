@@ -1,6 +1,7 @@
-"""Samples for sources that are listened to: written where the desk reads, with what the source itself knows of it.
+"""Samples for sources without an address: written where the desk reads, with what the source itself knows of it; a
+schedule is rung.
 
-A table is left alone: what its columns want, only its owner knows."""
+A table that is no outbox is left alone: what its columns want, only its owner knows."""
 
 import json
 import time
@@ -12,11 +13,13 @@ from imaplib import IMAP4
 from typing import TYPE_CHECKING, Any
 
 import redis
+from django.utils.module_loading import import_string
 from imap_tools import ImapToolsError
 
 from project.lib.deferred import deferred
 from project.lib.egress import EgressError
 from project.lib.problem import Problem
+from triggers import fire
 from triggers.listeners import imap, redis_link
 from triggers.listeners.thread import Trouble
 from triggers.models import Event, Source
@@ -31,7 +34,7 @@ else:
 
 TAKEN_WITHIN = 5.0  # seconds in which a broker takes a record
 TIMEOUT = 90.0  # seconds until the desk tells of it: a mailbox without IDLE is looked at every minute
-FAULTS = (
+FAULTS: tuple[type[Exception], ...] = (
     Trouble,
     Problem,
     EgressError,
@@ -87,20 +90,38 @@ def into_mailbox(source: Source, number: int) -> None:
         raise NotWritten(f"{config.host} does not take it: {told}")
 
 
+def into_table(source: Source, number: int) -> None:
+    """What speaks to databases is loaded by whoever writes into one."""
+    insert: Callable[[Source, dict[str, Any]], None] = import_string("project.sample_rows.insert")
+    insert(source, {"id": number, **ORDER})
+
+
+def on_the_clock(source: Source, number: int) -> None:
+    fire.fire(source)
+
+
 ENTRIES: dict[str, tuple[str, str, Callable[[Source, int], None]]] = {  # name -> kind, what it shows, how
     "redis-order": ("redis_stream", "an order as an entry of your first Redis stream", into_stream),
     "kafka-order": ("kafka", "an order as a record of your first topic", into_topic),
+    "outbox-order": ("database", "an order as a row of your first outbox table", into_table),
+    "schedule": ("schedule", "your first schedule, rung once now; its slots stay", on_the_clock),
     "mail-question": ("email", "a customer's mail, laid into the first folder of your first mailbox", into_mailbox),
 }
+
+
+def newest_of(source: Source) -> int:
+    """The number of its newest event; 0 without any."""
+    return source.events.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
 def write(name: str, number: int) -> Event:
     """Write the sample where the first open source of its kind reads, and wait for the event. Raises NotWritten."""
     kind, _, _ = ENTRIES[name]
-    source = Source.objects.open().filter(kind=kind).order_by("pk").first()
+    rows = list(Source.objects.open().filter(kind=kind).order_by("pk"))
+    source = next((row for row in rows if row.config.get("mode") == "outbox"), next(iter(rows), None))
     if source is None:
         raise NotWritten(f"this desk has no open source of kind {kind}; make one under Sources")
-    newest = source.events.order_by("-pk").values_list("pk", flat=True).first() or 0
+    newest = newest_of(source)
     write_into(source, number)
     deadline = time.monotonic() + TIMEOUT
     while (event := source.events.filter(pk__gt=newest).order_by("pk").first()) is None:
@@ -117,5 +138,10 @@ def write_into(source: Source, number: int) -> None:
         raise NotWritten(f"{source.slug}: what is written there, only whoever writes there knows")
     try:
         put(source, number)
-    except (*FAULTS, confluent_kafka.KafkaException) as error:
+    except all_faults() as error:
         raise NotWritten(f"{source.slug}: {getattr(error, 'detail', '') or error}") from error
+
+
+def all_faults() -> tuple[type[Exception], ...]:
+    """Kafka's own library is loaded by whoever comes here."""
+    return (*FAULTS, confluent_kafka.KafkaException)

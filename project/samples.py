@@ -12,13 +12,13 @@ import httpx
 from django.conf import settings
 from django.db.models import Max
 
-from project import signing
-from project.lib import rung
+from project import signing, tour
+from project.lib import tester
 from project.lib.crypto import Unreadable
 from project.processes import PLAN
 from project.provider_bodies import SAMPLES
 from project.sample_bodies import Sample
-from project.sample_entries import ENTRIES, NotWritten, write
+from project.sample_entries import ENTRIES, NotWritten, newest_of, write
 from triggers import configure
 from triggers.models import Event, Source, Watch
 from triggers.sources.details import scheme_of
@@ -27,6 +27,7 @@ from triggers.sources.verify import catalogue
 __all__ = ["ENTRIES", "SAMPLES", "NotSent", "Sent", "send"]
 
 TIMEOUT = 20.0  # seconds for the whole delivery
+UNNAMED = ("custom", "none")  # whoever sends there gives the source a name of its own
 
 
 class NotSent(Exception):
@@ -52,27 +53,48 @@ def send(name: str, base_url: str = "", *, again: bool = False, make: bool = Fal
     if sample is None:
         raise NotSent(f"there is no sample {name!r}; there are: {', '.join([*SAMPLES, *ENTRIES])}")
     source = source_for(sample, make=make)
-    headers, body = recall(name) if again else prepare(sample)
+    headers, body, seq = recall(name) if again else (*prepare(sample), None)
+    remember(name, headers, body, seq)
     if source.kind == "file":
         if base_url:
             raise NotSent("a file is put into a folder of this machine; leave --url out")
         sent = put(source, headers["File-Name"], body, again=again)
-        remember(name, headers, body)
-        return sent
-    remember(name, headers, body)
-    return send_signed(source, headers, body, base_url, by=by)
+    else:
+        sent = send_signed(source, headers, body, base_url, by=by, first=seq)
+    remember(name, headers, body, sent.seq)
+    return sent
 
 
-def send_signed(source: Source, headers: dict[str, str], body: bytes, base_url: str = "", *, by: int = 0) -> Sent:
-    """Sign it with the secret of `source` and send it to its address. Raises NotSent."""
+def send_signed(
+    source: Source, headers: dict[str, str], body: bytes, base_url: str = "", *, by: int = 0, first: int | None = None
+) -> Sent:
+    """Sign it with the secret of `source` and send it to its address; `first` is the event it became when it was sent
+    before. Raises NotSent."""
     url = f"{base_url.rstrip('/') or own_address()}/hooks/{source.slug}"
     try:
         proved = signing.signed(source, headers, body, folder(), time.time(), base=link_base())
     except signing.CannotSign as refusal:
         raise NotSent(f"{source.slug}: {refusal}") from refusal
-    told = rung.header_of(by) if by else {}
+    told = tester.header_of(by) if by else {}
+    newest = newest_of(source)
     answer = post(f"{url}?{proved.query}" if proved.query else url, {**proved.headers, **told}, proved.body)
-    return read(answer, base_url, source)
+    if answer.status_code == 200 and "replies" in scheme_of(source):
+        return found(source, newest, first) if is_here(base_url) else Sent("answered in its provider's words", None, "")
+    return read(answer, base_url)
+
+
+def found(source: Source, newest: int, first: int | None) -> Sent:
+    """What became of a delivery whose provider hears nothing of it: what came after `newest`, else it was a repeat."""
+    event = source.events.filter(pk__gt=newest).order_by("pk").first()
+    if event is not None:
+        return Sent("accepted", event.pk, link_to(event))
+    known = source.events.filter(pk=first).first() if first else None
+    return Sent("duplicate", known.pk if known else None, link_to(known) if known else "")
+
+
+def is_here(base_url: str) -> bool:
+    """Whether that address is this machine's own desk."""
+    return not base_url or base_url.rstrip("/") in (own_address(), link_base().rstrip("/"))
 
 
 def written(name: str, base_url: str, *, again: bool) -> Sent:
@@ -95,25 +117,38 @@ def prepare(sample: Sample) -> tuple[dict[str, str], bytes]:
 
 def source_for(sample: Sample, *, make: bool) -> Source:
     """The source this sample goes to; with `make` it is made when there is none of that name. Raises NotSent."""
-    source = Source.objects.kept().filter(slug=sample.source).first()
+    name = sample.source
+    source = Source.objects.filter(slug=name).first()
+    if source is None and name in UNNAMED and not make:
+        source = Source.objects.open().filter(kind="webhook", provider=name).order_by("pk").first()
+    if source is None:
+        return made_for(name, make=make)
+    if source.archived_at is not None:
+        raise NotSent(f"the source {name!r} is archived, and its short name stays taken")
     try:
-        if source is not None and (source.kind == "file" or source.secrets):
+        if source.kind == "file" or source.provider == "none" or source.secrets:
             return source
     except Unreadable as error:
         raise NotSent(error.detail) from error
-    if sample.source not in catalogue() or source is not None:
-        raise NotSent(f"this desk has no source {sample.source!r} with a secret; manage.py seed_tour makes one")
+    raise NotSent(f"the source {source.slug!r} has no secret yet; give it one on its page")
+
+
+def made_for(name: str, *, make: bool) -> Source:
+    """A source this machine can sign for, of the provider of that name. Raises NotSent."""
+    tours = "; manage.py seed_tour adds what is missing of the tour" if name in tour.SOURCES else ""
+    if name not in (*catalogue(), *UNNAMED):
+        raise NotSent(f"this desk has no source {name!r}{tours}")
     if not make:
-        raise NotSent(f"this desk has no source {sample.source!r}; to make one and ring it: manage.py ring NAME --make")
-    secret, config = signing.made_secret(sample.source, folder())
-    chat = sample.source in Source.CHATS
+        raise NotSent(f"this desk has no source {name!r}; to make one and ring it: manage.py ring NAME --make{tours}")
+    secret, config = signing.made_secret(name, folder())
+    chat = name in Source.CHATS
     return configure.make_source(
         by=None,
-        slug=sample.source,
-        kind=sample.source if chat else "webhook",
-        provider=sample.source,
+        slug=name,
+        kind=name if chat else "webhook",
+        provider=name,
         config=config,
-        secrets=[{"value": secret}],
+        secrets=[{"value": secret}] if secret else [],
     )
 
 
@@ -163,12 +198,8 @@ def post(url: str, headers: dict[str, str], body: bytes) -> httpx.Response:
         raise NotSent(f"{url}: {error or type(error).__name__}") from error
 
 
-def read(answer: httpx.Response, base_url: str, source: Source) -> Sent:
-    """The desk's answer, or NotSent with its status and text. Some providers hear nothing of the event it became: then
-    the newest of the source is it."""
-    if answer.status_code == 200 and "replies" in scheme_of(source):
-        newest = Event.objects.filter(source=source).order_by("-pk").first()
-        return Sent("accepted", newest.pk if newest else None, link_to(newest) if newest else "")
+def read(answer: httpx.Response, base_url: str) -> Sent:
+    """The desk's answer, or NotSent with its status and text."""
     if answer.status_code not in (200, 202):
         raise NotSent(f"the desk refused it: {answer.status_code} {answer.text[:300]}".strip())
     try:
@@ -233,14 +264,15 @@ def folder() -> Path:
     return place
 
 
-def remember(name: str, headers: dict[str, str], body: bytes) -> None:
-    kept = {"headers": headers, "body": base64.b64encode(body).decode()}
+def remember(name: str, headers: dict[str, str], body: bytes, seq: int | None) -> None:
+    kept = {"headers": headers, "body": base64.b64encode(body).decode(), "seq": seq}
     (folder() / f"{name}.json").write_text(json.dumps(kept))
 
 
-def recall(name: str) -> tuple[dict[str, str], bytes]:
+def recall(name: str) -> tuple[dict[str, str], bytes, int | None]:
+    """What was sent last, and the number of the event it became here, where that is known. Raises NotSent."""
     try:
         kept = json.loads((folder() / f"{name}.json").read_text())
     except FileNotFoundError as error:
         raise NotSent(f"{name} was not sent from here yet, so it cannot be sent again") from error
-    return kept["headers"], base64.b64decode(kept["body"])
+    return kept["headers"], base64.b64decode(kept["body"]), kept.get("seq")

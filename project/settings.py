@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from project import backends, env
 from project.lib import logs
+from project.theme import UNFOLD as UNFOLD
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = env.folder("DATA_DIR", str(BASE_DIR / "var"))
@@ -182,8 +183,6 @@ CELERY_TASK_ROUTES = {"triggers.tasks.advance": {"queue": "runs"}}
 CELERY_TIMEZONE = "UTC"
 CELERY_ENABLE_UTC = True
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
-
-UNFOLD = {"SITE_TITLE": "Nightdesk", "SITE_HEADER": "Nightdesk", "SITE_URL": "/"}
 
 # What a proxy that speaks TLS does, and Django asks for: redirecting, and saying HSTS (docs/production.md)
 SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]

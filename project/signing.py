@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -41,6 +42,8 @@ from triggers.sources.verify import catalogue
 
 TOPIC = "arn:aws:sns:eu-central-1:000000000000:rung-here"
 RECEIVER = "ww42"
+HEADERS = re.compile(r"\{h:([^{}]+)\}")
+OWN_SCHEME = {"header": "X-Signature", "delivery_id": "{json:event_id}", "event_type": "{json:event_type}"}
 
 
 class CannotSign(Exception):
@@ -57,7 +60,10 @@ class Signed:
 
 
 def made_secret(provider: str, folder: Path) -> tuple[str, dict[str, str]]:
-    """A secret for a new source that this machine can sign for, and what its config must say."""
+    """A secret for a new source that this machine can sign for (empty where nobody signs), and what its config must
+    say."""
+    if provider == "custom":
+        return token_urlsafe(32), dict(OWN_SCHEME)
     kind = catalogue()[provider]["scheme"]
     if shown := shown_key(kind, folder):
         return shown, {}
@@ -68,6 +74,8 @@ def made_secret(provider: str, folder: Path) -> tuple[str, dict[str, str]]:
         return f"{token_hex(8)}:{key}", {"receiver": RECEIVER}
     if kind == "feishu":
         return f"{token_hex(8)}:{token_hex(16)}", {}
+    if kind == "none":
+        return "", {}
     if catalogue()[provider].get("key", {}).get("prefix") == "whsec_":
         return "whsec_" + base64.b64encode(token_hex(16).encode()).decode(), {}
     return token_urlsafe(32), {}
@@ -84,6 +92,7 @@ def signed(
     if scheme["scheme"] == "none":
         return plain
     secret = secret_of(source, scheme, folder)
+    scheme = next((way for way in scheme.ways if way.takes(secret)), scheme)
     if scheme["scheme"] == "feishu":
         return signed_feishu(plain, secret, now)
     if scheme["scheme"] == "wechat" and ":" in secret:
@@ -123,7 +132,11 @@ def signed_in_place(plain: Signed, scheme: Mapping[str, Any], secret: str, folde
         return replace(plain, headers=plain.headers | {where["header"]: where.get("prefix", "") + secret})
     rule = scheme.get("timestamp", {})
     moment = in_unit(rule, now)
-    headers = plain.headers | ({rule["header"]: moment} if "header" in rule else {})
+    headers = {
+        **needed(scheme, plain.headers),
+        **plain.headers,
+        **({rule["header"]: moment} if "header" in rule else {}),
+    }
     extra = {rule["pair"]: moment} if "pair" in rule else {}
     key = key_bytes(scheme.get("key", {}), secret.encode()) or b""
     named = {name.lower(): value for name, value in headers.items()}
@@ -138,6 +151,14 @@ def signed_in_place(plain: Signed, scheme: Mapping[str, Any], secret: str, folde
     before = f"{where['pair']}=" if "pair" in where else where.get("prefix", "")
     before = f"{rule['pair']}={moment},{before}" if "pair" in rule else before
     return replace(plain, headers=headers | {where["header"]: before + written})
+
+
+def needed(scheme: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
+    """A word of its own in each header that a described scheme reads and the sample does not know of."""
+    rules = [scheme[name] for name in ("delivery_id", "event_type") if isinstance(scheme.get(name), dict)]
+    named = [*HEADERS.findall(scheme.get("signed", "")), *(rule["header"] for rule in rules if "header" in rule)]
+    there = {name.lower() for name in given}
+    return {name: token_hex(8) for name in named if name.lower() not in there}
 
 
 def in_unit(rule: Mapping[str, Any], now: float) -> str:
@@ -165,7 +186,9 @@ def signed_feishu(plain: Signed, secret: str, now: float) -> Signed:
     token, _, key = secret.partition(":")
     told = json.loads(plain.body)
     told["header"]["token"] = token
-    raw = json.dumps({"encrypt": seal_feishu(json.dumps(told).encode(), key)}).encode() if key else plain.body
+    if not key:
+        return replace(plain, body=json.dumps(told).encode())  # the token inside is all that proves it
+    raw = json.dumps({"encrypt": seal_feishu(json.dumps(told).encode(), key)}).encode()
     moment, nonce = str(int(now)), token_hex(8)
     mark = hashlib.sha256(f"{moment}{nonce}{key}".encode() + raw).hexdigest()
     names = {"X-Lark-Request-Timestamp": moment, "X-Lark-Request-Nonce": nonce, "X-Lark-Signature": mark}

@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from approvals import first_rule
 from approvals.models import Connection
 from project.lib import clock, crypto
 from project.people import roles
@@ -124,6 +125,7 @@ def first_start(*, bare: bool) -> str | None:
         User.objects.filter(pk=owner.pk).update(must_change_password=bool(made_up))
         roles.grant(owner, *roles.ROLES)
         Audit.write("create", owner, first_start=True)
+        first_rule.make(by=owner)
         if not bare:
             seed(owner)
     return made_up or None

@@ -8,11 +8,11 @@ from django.db import transaction
 from django.db.models import Count, Exists, Min, OuterRef, Q, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.translation import get_language
 from django.views.decorators.http import require_safe
 
 from approvals.models import Action, PracticeItem, Review
-from project import feed, figures, measures
+from approvals.tiers import WAITING
+from project import chart, feed, figures, measures, rollcall
 from project.lib import clock
 from project.lib.language import phrase
 from project.people import views as people
@@ -20,7 +20,9 @@ from project.people.doors import who
 from project.people.models import User
 from project.people.roles import can
 from triggers.models import Audit, DeadLetter, Event, Pulse, Rhythm, Run, Source, Trigger
+from triggers.unusable import broken_sources
 from triggers.views.beats import heartbeats
+from triggers.views.ranges import LAST_HOUR, Range, range_of
 from triggers.views.triggers import sources_of, state_of
 from triggers.vitals import next_expected
 
@@ -46,37 +48,50 @@ class Need:
 def home(request: HttpRequest) -> HttpResponse:
     """What waits for people is asked anew; what is counted from many rows may be a few seconds old, and then the page
     looks again by itself."""
-    now = request.now = clock.now()  # type: ignore[attr-defined]
-    counted = figures.kept(f"home in {get_language()}", now, lambda: facts_of_the_day(now))
+    now = clock.of(request)
+    counted = figures.kept("home", now, lambda: facts_of_the_day(now))
+    span, ranges = range_of(request)
     facts = {
         **counted.value,
+        **(chart_of(now, span) if span is not LAST_HOUR else {}),
+        **ranges,
         "look_again": counted.until if counted.is_old else None,
-        "needs": needed(now, payloads=can(request.user, "payloads")),
-        "feed": feed.lines(),
+        "needs": needed(now, counted.value["broken"], payloads=can(request.user, "payloads")),
+        "feed": feed.lines(who(request)),
         "first": first_minutes(who(request)),
     }
     return render(request, "home.html", facts)
 
 
 def facts_of_the_day(now: datetime) -> dict[str, Any]:
-    bars, people = figures.per_minute(now), measures.of_last_day()
+    bars, people = chart.columns(now, LAST_HOUR), measures.of_last_day()
     total = measures.together(people)
     kept = sorted(Trigger.objects.kept().annotate(last=newest_run()), key=last_first)
     return {
         "people": list(people.items())[:SHOWN],
         "cut": measures.MOST if total.is_cut else None,
         "figures": figures.figures(now, bars, total),
-        "chart": figures.chart(bars, figures.incidents(now)),
-        "pace": figures.rate_words(bars),
-        "bars": [bar for bar in reversed(bars) if bar.total],
+        **chart.drawn(now, LAST_HOUR, bars),
+        "pace": chart.rate_words(bars),
         "triggers": triggers_shown(now, kept[:SHOWN]),
         "trigger_count": len(kept),
         "health": health(now),
+        "broken": [source.slug for source in broken_sources()],
     }
 
 
+def chart_of(now: datetime, span: Range) -> dict[str, Any]:
+    """The chart of a longer span: more rows are counted for it, and less often."""
+
+    def draw() -> dict[str, Any]:
+        return chart.drawn(now, span, chart.columns(now, span))
+
+    drawn: dict[str, Any] = figures.kept(f"chart of {span.name}", now, draw, span.keep).value
+    return drawn
+
+
 def newest_run() -> Subquery:
-    return Subquery(Run.objects.filter(trigger=OuterRef("pk")).order_by("-id").values("queued_at")[:1])
+    return Subquery(Run.objects.filter(trigger=OuterRef("pk")).order_by("-queued_at").values("queued_at")[:1])
 
 
 def last_first(row: Trigger) -> tuple[float, str]:
@@ -84,9 +99,9 @@ def last_first(row: Trigger) -> tuple[float, str]:
     return -last.timestamp() if last else 0.0, row.slug
 
 
-def needed(now: datetime, *, payloads: bool) -> list[Need]:
+def needed(now: datetime, broken: list[str], *, payloads: bool) -> list[Need]:
     waiting, alone = acting(now)
-    found = (waiting, letters_open(payloads=payloads), sources_silent(), alone)
+    found = (waiting, letters_open(payloads=payloads), sources_broken(broken), sources_silent(), alone)
     return [need for need in found if need]
 
 
@@ -131,14 +146,11 @@ def done_alone(found: dict[str, Any]) -> Need | None:
 
 def letters_open(*, payloads: bool) -> Need | None:
     """Messages quote values of the payload: without the right to see those only the type is told."""
-    newest = DeadLetter.objects.open().filter(fingerprint=OuterRef("fingerprint")).order_by("-pk")
-    told = {name: Subquery(newest.values(name)[:1]) for name in ("error_type", "message")}
-    grouped: Any = DeadLetter.objects.open().values("fingerprint").annotate(n=Count("id"), **told)
-    causes = list(grouped.order_by("-n", "fingerprint")[: CAUSES + 1])
+    causes = list(DeadLetter.objects.causes(CAUSES + 1))
     if not causes:
         return None
-    count, biggest, others = sum(cause["n"] for cause in causes), causes[0], len(causes) - 1
-    words = f"{biggest['n']} × {biggest['error_type']}" + (f": {biggest['message'][:80]}" if payloads else "")
+    count, biggest, others = sum(cause.n for cause in causes), causes[0], len(causes) - 1
+    words = f"{biggest.n} × {biggest.error_type}" + (f": {biggest.message[:80]}" if payloads else "")
     words += (
         phrase(
             ", and {n}{more} more cause{s}",
@@ -160,13 +172,24 @@ def letters_open(*, payloads: bool) -> Need | None:
     )
 
 
+def sources_broken(broken: list[str]) -> Need | None:
+    if not broken:
+        return None
+    title = phrase("{n} source{s} cannot be used", n=len(broken), s="s" * (len(broken) > 1))
+    words = phrase("{names}: its page says why; what comes is not taken in", names=named(broken))
+    return Need("bad", "key-round", "sources", title, words, "Mend")
+
+
+def named(slugs: list[str]) -> str:
+    return ", ".join(slugs[:3]) + (", …" if len(slugs) > 3 else "")
+
+
 def sources_silent() -> Need | None:
     silent = list(Rhythm.objects.silent().order_by("silent_at").values_list("source_id__slug", flat=True)[:MOST_SILENT])
     if not silent:
         return None
-    names = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
     title = phrase("{n} source{s} silent", n=len(silent), s="s" * (len(silent) > 1))
-    words = phrase("{names}: nothing for three times as long as usual", names=names)
+    words = phrase("{names}: nothing for three times as long as usual", names=named(silent))
     return Need("warn", "triangle-alert", "sources", title, words, "Check")
 
 
@@ -190,7 +213,7 @@ def next_of(source: Source | None) -> datetime | None:
 
 
 def health(now: datetime) -> dict[str, Any]:
-    """Queue and tick in numbers people can judge."""
+    """Workers, queue and tick in numbers people can judge."""
     due = Run.objects.due(now).aggregate(
         all=Count("pk"), queued=Count("pk", filter=Q(status="queued")), oldest=Min("due_at")
     )
@@ -200,12 +223,13 @@ def health(now: datetime) -> dict[str, Any]:
         "held": max(held, 0),
         "oldest": now - due["oldest"] if due["oldest"] else None,
         "tick": Pulse.age("tick"),
+        "roll": rollcall.roll(),
     }
 
 
 def first_minutes(user: User) -> dict[str, Any] | None:
     """How far a new desk has come; None once something was delivered. One question for all three."""
-    delivered = Action.objects.filter(status="delivered", tier__in=["medium", "high"])
+    delivered = Action.objects.filter(status="delivered", tier__in=WAITING)
     practised = PracticeItem.objects.exclude(kind="notify.send")  # the desk's own alarms end nobody's first minutes
     so_far = User.objects.filter(pk=user.pk).values_list(
         Exists(delivered), Exists(practised), Exists(Event.objects.filter(source__isnull=False))
@@ -213,7 +237,8 @@ def first_minutes(user: User) -> dict[str, Any] | None:
     is_delivered, is_practised, rang = so_far.get()
     if is_delivered or is_practised:
         return None
-    return {"rang": rang, "action": Action.objects.awaiting().soonest_first().first()}
+    first = Action.objects.awaiting().soonest_first().first()
+    return {"rang": rang, "action": first.shown_to(user) if first else None}
 
 
 def password_change(request: HttpRequest) -> HttpResponse:

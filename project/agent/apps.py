@@ -7,13 +7,13 @@ from triggers import registry
 from triggers.errors import Permanent
 
 
-def run_graph(run: Any, graph: Any, given: Any, name: str) -> Any:
+def run_graph(run: Any, graph: Any, given: Any, name: str, limits: Any) -> Any:
     """Loaded where a graph is run: the library is an optional one. Raises Permanent where it is not installed."""
     try:
         function = import_string("project.graphs.run_graph")
     except ModuleNotFoundError as error:
         raise Permanent(f"graphs need the package langgraph: pip install langgraph ({error})") from None
-    return function(run, graph, given, name)
+    return function(run, graph, given, name, limits)
 
 
 class AgentConfig(AppConfig):

@@ -10,15 +10,18 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Sum
 
-from project.agent.models import MICRO, Reservation, Spending
+from project.agent.config import MOST_DOLLARS
+from project.agent.models import MICRO, Reservation, Spending, Total
 from project.lib import clock
 from project.lib.retrying import retried
 from triggers.errors import EndsRun, Permanent
 from triggers.models import Run, Trigger
 
 Plan = dict[str, Any]
-SLACK = timedelta(seconds=60)  # beyond its patience, until a request whose worker is gone holds nothing back any more
-PAUSE = timedelta(seconds=10)  # before a request that found the rest of the day held back looks again
+SLACK = timedelta(seconds=60)  # beyond its patience, until a request whose worker is gone reserves nothing any more
+MOST_TOKENS = 2**31 - 1  # of one request or answer: what a column takes
+MOST_MICROS = MOST_DOLLARS * MICRO  # the same: SQLite adds up nine million rows of it, and no more
+PAUSE = timedelta(seconds=10)  # before a request that found the rest of the day reserved looks again
 
 
 class LimitReached(EndsRun):
@@ -27,8 +30,8 @@ class LimitReached(EndsRun):
     reason = "limit_reached"
 
 
-class Held(Exception):
-    """All that is left of the day is held back by requests under way. What they do not use is free again."""
+class DayReserved(Exception):
+    """All that is left of the day is reserved by requests under way. What they do not use is free again."""
 
     after = PAUSE
 
@@ -75,31 +78,36 @@ def refuse(what: str, used: Any, most: Any) -> None:
 
 
 @contextmanager
-def held_back(run: Run, limits: dict[str, Any], tokens: int, cost: str | None, patience: float) -> Iterator[None]:
-    """While one request is under way that may come to `tokens` and `cost` (None: nobody knows, so to all of the rest):
-    of several runs of a trigger at once none asks for what another one is about to use.
-
-    Raises LimitReached when the day's share is used, Held when it may be."""
-    if run.trigger_id is None or (limits["day_tokens"] is None and limits["day_cost"] is None):
-        yield
-        return
-    most = Decimal(cost if cost is not None else str(limits["day_cost"] or 0))
-    held = {"tokens": tokens, "micros": int(most * MICRO)}
-    reserve(run, run.trigger_id, limits, held, timedelta(seconds=patience) + SLACK)
+def reserved(run: Run, limits: dict[str, Any], tokens: int, cost: str | None, patience: float) -> Iterator[None]:
+    """While one request is under way; as `hold`."""
+    is_held = hold(run, limits, tokens, cost, patience)
     try:
         yield
     finally:
-        release(run)
+        if is_held:
+            release(run)
+
+
+def hold(run: Run, limits: dict[str, Any], tokens: int, cost: str | None, patience: float) -> bool:
+    """Hold back what the requests of this run that are under way may come to, `tokens` and `cost` (None: nobody knows,
+    so to all of the rest), until `release` or for `patience` seconds: of several runs of a trigger at once none asks
+    for what another one is about to use. False where no limit of a day is to be kept.
+
+    Raises LimitReached when the day's share is used, DayReserved when it may be."""
+    if run.trigger_id is None or (limits["day_tokens"] is None and limits["day_cost"] is None):
+        return False
+    most = Decimal(cost if cost is not None else str(limits["day_cost"] or 0))
+    most_of_it = {"tokens": min(tokens, MOST_TOKENS), "micros": min(int(most * MICRO), MOST_MICROS)}
+    reserve(run, run.trigger_id, limits, most_of_it, timedelta(seconds=patience) + SLACK)
+    return True
 
 
 @retried
-def reserve(run: Run, trigger: int, limits: dict[str, Any], held: dict[str, int], lease: timedelta) -> None:
+def reserve(run: Run, trigger: int, limits: dict[str, Any], most_of_it: dict[str, int], lease: timedelta) -> None:
     with transaction.atomic():
         Trigger.objects.select_for_update(of=("self",), no_key=True).get(pk=trigger)
         now = clock.now()
-        day = Spending.objects.of_day(trigger, midnight(now)).total()
-        refuse("tokens of a day", day.tokens, limits["day_tokens"])
-        refuse("dollars of a day", day.cost, limits["day_cost"])
+        day = spent_today(trigger, limits, now)
         Reservation.objects.filter(trigger=trigger, until__lte=now).delete()
         others = Reservation.objects.filter(trigger=trigger).exclude(run=run)
         about = others.aggregate(tokens=Sum("tokens", default=0), micros=Sum("micros", default=0))
@@ -107,8 +115,16 @@ def reserve(run: Run, trigger: int, limits: dict[str, Any], held: dict[str, int]
             refuse("tokens of a day", day.tokens + about["tokens"], limits["day_tokens"])
             refuse("dollars of a day", day.cost + Decimal(about["micros"]) / MICRO, limits["day_cost"])
         except LimitReached as error:
-            raise Held(f"{error}, with what requests under way may use") from None
-        Reservation.objects.update_or_create(run=run, defaults={"trigger": trigger, "until": now + lease, **held})
+            raise DayReserved(f"{error}, with what requests under way may use") from None
+        Reservation.objects.update_or_create(run=run, defaults={"trigger": trigger, "until": now + lease, **most_of_it})
+
+
+def spent_today(trigger: int, limits: dict[str, Any], now: datetime) -> Total:
+    """Raises LimitReached when that is the day's share."""
+    day = Spending.objects.of_day(trigger, midnight(now)).total()
+    refuse("tokens of a day", day.tokens, limits["day_tokens"])
+    refuse("dollars of a day", day.cost, limits["day_cost"])
+    return day
 
 
 @retried
@@ -140,7 +156,7 @@ def note(run: Run, step: str, model: str, answer: dict[str, Any]) -> None:
         model=model[:200],
         tokens_in=answer["tokens_in"],
         tokens_out=answer["tokens_out"],
-        micros=None if cost is None else int(Decimal(cost) * MICRO),
+        micros=None if cost is None else min(int(Decimal(cost) * MICRO), MOST_MICROS),
         at=now,
     )
     tries = itertools.count()

@@ -8,9 +8,8 @@ from typing import Any
 import orjson
 
 from approvals.errors import NotValid
-from approvals.propose import known_by
+from approvals.naming import known_by_content
 from project.agent import tools
-from project.agent.contents import Contents, content_of
 from project.agent.plan import ANSWER
 from project.agent.prompt import as_json
 from project.agent.turns import Call
@@ -26,56 +25,44 @@ class Wrong(Exception):
 
 
 def perform(
-    run: Durable, plan: dict[str, Any], turn: int, calls: list[Call], contents: Contents
+    run: Durable, plan: dict[str, Any], turn: int, calls: list[Call]
 ) -> tuple[list[dict[str, str]], list[Call]]:
-    """One result `{id, tool, text}` a call, in order, and those that could not be read.
-
-    What is done now is noted in `contents`."""
+    """One result `{id, tool, text}` a call, in order, and those that could not be read."""
     wrong: list[Call] = []
-    meant: dict[str, tuple[Callable[[], tools.Said], str]] = {}
+    branches: dict[str, Callable[[], tools.Said]] = {}
     for number, call in enumerate(calls, 1):
         name = f"turn {turn} call {number}"
         try:
-            meant[name] = branch(run, plan, call)
+            branches[name] = partial(by_content, branch(run, plan, call))
         except Wrong as fault:
             wrong.append(call)
-            meant[name] = partial(refused, str(fault)), ""
-    keys = contents.keys(content for _, content in meant.values())
-    named = zip(meant.items(), keys, strict=True)
-    branches = {name: partial(known, run, key, function) for (name, (function, _)), key in named}
+            branches[name] = partial(refused, str(fault))
     said = run.parallel(branches)
-    contents.note(content for name, (_, content) in meant.items() if said[name]["done"])
     texts = [as_json(said[name], LONGEST) for name in branches]
     return [{"id": call.id, "tool": call.tool, "text": text} for call, text in zip(calls, texts, strict=True)], wrong
 
 
-def known(run: Durable, content: str, function: Callable[[], tools.Said]) -> tools.Said:
-    """A model that is run again may come to the same effect by another way: that is one effect all the same. The same
-    once more in one run is another one, unless the first came to nothing."""
-    with known_by(run, content):
+def by_content(function: Callable[[], tools.Said]) -> tools.Said:
+    """A model that is run again may come to the same effect by another way: that is one effect all the same."""
+    with known_by_content():
         return function()
 
 
-def branch(run: Durable, plan: dict[str, Any], call: Call) -> tuple[Callable[[], tools.Said], str]:
-    """What to do for this call, and the hash of what it asks for. Raises Wrong."""
+def branch(run: Durable, plan: dict[str, Any], call: Call) -> Callable[[], tools.Said]:
+    """What to do for this call. Raises Wrong."""
     offered = offered_as(plan, call.tool)
     arguments = arguments_of(call, offered["schema"])
     if offered["name"] == ANSWER:
-        return partial(refused, "give the answer alone, when the results of the other calls are there"), ""
+        return partial(refused, "give the answer alone, when the results of the other calls are there")
     try:
         tool = tools.named(offered["name"], offered["tier"])
     except LookupError:
-        return partial(refused, "this tool was taken away"), ""
+        return partial(refused, "this tool was taken away")
     try:
-        typed = tool.read(arguments)
+        tool.read(arguments)
     except NotValid as error:
         raise Wrong(error.detail) from None
-    return partial(tool.call, run, arguments, plan["origin"]), effect_of(tool, typed)
-
-
-def effect_of(tool: tools.Tool, typed: Any) -> str:
-    plain = typed.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return content_of(tool.name.partition("@")[0], plain)
+    return partial(tool.call, run, arguments, plan["origin"])
 
 
 def answer_in(plan: dict[str, Any], calls: list[Call]) -> dict[str, Any] | None:

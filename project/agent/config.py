@@ -10,6 +10,7 @@ from project.lib import json_schema
 from triggers import registry
 
 LONGEST = 20_000  # characters of instructions
+MOST_DOLLARS = 1_000_000  # as much as one answer is ever booked for
 
 
 class Config(BaseModel):
@@ -49,10 +50,12 @@ class Config(BaseModel):
     max_requests: int = Field(20, ge=1, le=500, description="Requests to the model a run.")
     max_calls: int = Field(50, ge=0, le=1000, description="Calls of tools a run.")
     max_tokens: int = Field(200_000, ge=1, description="Tokens a run, in and out together.")
-    max_cost: Decimal | None = Field(None, gt=0, description="Dollars a run.")
+    max_cost: Decimal | None = Field(None, gt=0, le=MOST_DOLLARS, description="Dollars a run.")
     max_seconds: int = Field(600, ge=1, description="Seconds a run waits for the model, all requests together.")
     day_tokens: int | None = Field(None, ge=1, description="Tokens a day (UTC) of all runs of this trigger.")
-    day_cost: Decimal | None = Field(None, gt=0, description="Dollars a day (UTC) of all runs of this trigger.")
+    day_cost: Decimal | None = Field(
+        None, gt=0, le=MOST_DOLLARS, description="Dollars a day (UTC) of all runs of this trigger."
+    )
     answer_tokens: int = Field(
         4096, ge=16, description="Tokens one answer may have; twice as many when it was cut off."
     )
@@ -60,9 +63,9 @@ class Config(BaseModel):
         60_000, ge=500, description="About so many tokens are sent at once; the oldest turns are left out."
     )
     price_in: Decimal | None = Field(
-        None, ge=0, description="Dollars a million tokens in, where the price is not known."
+        None, ge=0, le=MOST_DOLLARS, description="Dollars a million tokens in, where the price is not known."
     )
-    price_out: Decimal | None = Field(None, ge=0, description="Dollars a million tokens out.")
+    price_out: Decimal | None = Field(None, ge=0, le=MOST_DOLLARS, description="Dollars a million tokens out.")
 
     @field_validator("tools")
     @classmethod

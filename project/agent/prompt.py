@@ -9,6 +9,7 @@ from project.lib.redaction import without_secrets
 from project.lib.text import made_storable
 from triggers.durable import Durable
 
+PLACE = re.compile(r"[0-9]{1,6}")  # in a list
 FIELD = re.compile(r"\{(event(?:\.[\w-]+)*)\}")
 LONGEST = 40_000  # characters of one value
 FACTS = ("type", "subject", "ce_id", "source_slug", "time", "severity")
@@ -43,7 +44,7 @@ def facts_of(run: Durable) -> dict[str, Any]:
 def value_at(whole: Any, path: str) -> Any:
     """What stands at `event.data.issue.title`; None where there is nothing."""
     for name in path.split("."):
-        if isinstance(whole, list) and name.isascii() and name.isdigit():
+        if isinstance(whole, list) and PLACE.fullmatch(name):
             whole = whole[int(name)] if int(name) < len(whole) else None
         else:
             whole = whole.get(name) if isinstance(whole, dict) else None

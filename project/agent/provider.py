@@ -39,9 +39,11 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
+from project.agent.budget import MOST_TOKENS
 from project.agent.turns import LEFT_OUT, Turn, check_pairs, name_calls, size
 from project.lib.egress import trust
 from project.lib.redaction import without_secrets
+from project.lib.text import UNSTORABLE, is_storable, made_storable
 from triggers.errors import Permanent
 
 USUAL_PAUSE = 5.0  # seconds before the same request once more, where the far side says nothing
@@ -49,6 +51,8 @@ LONGEST_PAUSE = 3600.0
 TELLS = 500  # characters of what a far side said
 
 PASSING = (408, 409, 425, 429)  # refusals of now, not of this request
+# What the library raises at an answer of no shape.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 logging.getLogger("httpx2").setLevel(logging.WARNING)  # its INFO line prints the whole address with its query
 
@@ -121,6 +125,8 @@ def request(
         raise ModelBusy(said_by(error), error.retry_after or USUAL_PAUSE) from error
     except UnexpectedModelBehavior as error:
         raise ModelBusy(f"its answer cannot be read: {said_by(error)}", USUAL_PAUSE) from error
+    except UNREADABLE as error:
+        raise ModelBusy(f"its answer cannot be read: {type(error).__name__}", USUAL_PAUSE) from error
     return facts_of(response, plan, asked, time.monotonic() - began)
 
 
@@ -142,21 +148,45 @@ async def ask(
 
 
 def facts_of(response: ModelResponse, plan: dict[str, Any], asked: Any, took: float) -> dict[str, Any]:
+    """Whatever the server says of itself is kept as far as a database takes it: the answer is paid for."""
     [whole] = ModelMessagesTypeAdapter.dump_python([response], mode="json")
+    whole = sendable(whole)
     name_calls(whole)
-    cost = cost_of(response)
     tokens_in, tokens_out = response.usage.input_tokens, response.usage.output_tokens
-    if response.usage.unmeasured_requests:  # the server did not count, and limits must hold all the same
+    if response.usage.unmeasured_requests or tokens_in < 1:  # it did not count, and limits must hold all the same
         tokens_in, tokens_out = size(asked), size(whole)
+        cost = estimate(plan["model"], tokens_in=tokens_in, tokens_out=tokens_out)
+    else:
+        cost = as_text(cost_of(response))
     return {
-        "model": response.model_name or plan["model"],
+        "model": made_storable(response.model_name or plan["model"]),
         "request": hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest(),
         "response": whole,
-        "tokens_in": tokens_in,
-        "tokens_out": tokens_out,
-        "cost": None if cost is None else str(cost),
+        "tokens_in": min(tokens_in, MOST_TOKENS),
+        "tokens_out": min(tokens_out, MOST_TOKENS),
+        "cost": cost,
         "took": round(took, 3),
     }
+
+
+def sendable(said: Any) -> Any:
+    """The same without half signs, which no request can carry back; in the arguments of a call each becomes its escape,
+    which whoever reads them refuses, and does not guess."""
+    if isinstance(said, str):
+        return made_storable(said)
+    if isinstance(said, list):
+        return [sendable(one) for one in said]
+    if not isinstance(said, dict):
+        return said
+    plain = {name: sendable(value) for name, value in said.items()}
+    return plain | {"args": escaped(said["args"])} if said.get("part_kind") == "tool-call" else plain
+
+
+def escaped(arguments: Any) -> Any:
+    if not isinstance(arguments, str):
+        text = json.dumps(arguments)
+        return arguments if is_storable(json.dumps(arguments, ensure_ascii=False)) else text
+    return UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", arguments)
 
 
 def cost_of(response: ModelResponse) -> Decimal | None:
@@ -174,7 +204,10 @@ def estimate(name: str, *, tokens_in: int, tokens_out: int) -> str | None:
     """Dollars of a request that is not made yet, by the same list."""
     provider, _, plain = name.rpartition(":")
     usage = RequestUsage(input_tokens=tokens_in, output_tokens=tokens_out)
-    cost = cost_of(ModelResponse(parts=[], usage=usage, model_name=plain, provider_name=provider or None))
+    return as_text(cost_of(ModelResponse(parts=[], usage=usage, model_name=plain, provider_name=provider or None)))
+
+
+def as_text(cost: Decimal | None) -> str | None:
     return None if cost is None else str(cost)
 
 

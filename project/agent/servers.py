@@ -47,8 +47,7 @@ def is_usable(tool: dict[str, Any]) -> bool:
     """Whether it has a name that can be frozen and a schema that arguments can be held against."""
     try:
         mcp.McpCall(tool=tool["name"])
-        json_schema.check_references(tool["schema"])
-        json_schema.validator(tool["schema"])
+        json_schema.bounded(tool["schema"])
     except ValueError:
         return False
     return bool(tool["schema"].get("type") == "object")

@@ -19,24 +19,21 @@ LOOK_BACK = timedelta(days=30)  # over which the cost of an event is told
 
 
 def used_by(run: Run) -> dict[str, Any] | None:
-    """Turns, calls, tokens and dollars of one run; None when no model was asked."""
-    if run.handler != HANDLER:
-        return None
+    """Turns, calls, tokens and dollars of one run; None when no model was asked. `plan` is empty but of an agent."""
     total = Spending.objects.filter(run=run).total()
     if not total.answers:
         return None
     steps = run.steps.filter(name__startswith="turn ", name__contains="/").values_list("name", flat=True)
-    return {"total": total, "calls": len({name.partition("/")[0] for name in steps}), "plan": PLAN}
+    plan = PLAN if run.handler == HANDLER else ""
+    return {"total": total, "calls": len({name.partition("/")[0] for name in steps}), "plan": plan}
 
 
 def costs_of(handlers: Collection[str]) -> dict[str, dict[str, Any]]:
     """By handler: tokens and dollars of today (UTC), and dollars of an event over the last month."""
-    if HANDLER not in handlers:
-        return {}
     now = clock.now()
     today = Q(at__gte=midnight(now))
     rows = (
-        Spending.objects.filter(at__gte=now - LOOK_BACK, run__handler=HANDLER)
+        Spending.objects.filter(at__gte=now - LOOK_BACK)  # by handlers SQLite would begin with all runs they ever had
         .order_by()
         .values("run__handler")
         .annotate(
@@ -54,6 +51,7 @@ def costs_of(handlers: Collection[str]) -> dict[str, dict[str, Any]]:
             "tokens_today": row["went_in"] + row["came_out"],
         }
         for row in rows
+        if row["run__handler"] in handlers
     }
 
 

@@ -1,7 +1,9 @@
 """What a model may ask for: every kind of action, a few things to look at, and functions of your own."""
 
+import hashlib
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +26,7 @@ from triggers.errors import Permanent
 Said = dict[str, Any]  # what the model is told of one call
 Function = Callable[..., Any]
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")  # no provider takes a dot in the name of a tool
+LONGEST_WIRE = 64  # characters of it
 READ_TIMEOUT = 60.0  # seconds a tool that looks may take
 ENDS: dict[type[Exception], str] = {
     Rejected: "rejected",
@@ -56,7 +59,14 @@ class Tool:
 
 
 def wire_of(name: str) -> str:
-    return NOT_A_NAME.sub("_", name)[:64]
+    """Names of providers are short: of a longer one its beginning, and a mark that tells it from others."""
+    plain = NOT_A_NAME.sub("_", name)
+    return plain if len(plain) <= LONGEST_WIRE else with_mark(plain, name)
+
+
+def with_mark(plain: str, name: str) -> str:
+    mark = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{plain[: LONGEST_WIRE - 9]}_{mark}"
 
 
 def tool(name: str = "") -> Callable[[Function], Function]:
@@ -101,15 +111,16 @@ def chosen(names: Iterable[str]) -> list[Tool]:
 def offered(names: Iterable[str]) -> list[dict[str, Any]]:
     """What a model is given: `[{name, wire, tier, doc, schema}]`; MCP servers are asked what they have now.
 
-    Raises ValueError, and what a server that is away raises."""
+    Raises ValueError for a name of none, and what a server that is away raises."""
     found: list[dict[str, Any]] = []
     for one in chosen(names):
         place = servers.place_of(one.name)
         own = {"name": one.name, "tier": str(one.tier), "doc": one.doc, "schema": one.schema}
         found += servers.offered(*place) if place else [own]
     by_name = {one["name"]: {**one, "tier": str(one["tier"]), "wire": wire_of(one["name"])} for one in found}
-    refuse_twice([one["wire"] for one in by_name.values()])
-    return list(by_name.values())
+    counted = Counter(one["wire"] for one in by_name.values())  # a server may have `a.b` and `a_b`
+    twice = {name: with_mark(one["wire"], name) for name, one in by_name.items() if counted[one["wire"]] > 1}
+    return [{**one, "wire": twice.get(name, one["wire"])} for name, one in by_name.items()]
 
 
 def refuse_twice(wires: list[str]) -> None:
@@ -137,8 +148,8 @@ def propose(kind: str, connection: str | None, run: Durable, arguments: dict[str
 
     looked: list[Wish] = []  # by this worker, a moment ago: the target is not asked twice
 
-    def wish() -> Wish:
-        return looked[0] if looked else Wish.of(kind, connection, None, why, (), None, arguments)
+    def wish(like: Action | None = None) -> Wish:
+        return looked[0] if looked else Wish.of(kind, connection, None, why, (), None, arguments, like)
 
     def look() -> str:
         """Why nobody can be asked for this; empty when it can be done."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from project.agent import budget, calls, plan, provider
 from project.agent.budget import Used
-from project.agent.contents import Contents
 from project.agent.turns import Call, Faults, Turn, calls_in, newest, size, text_in
 from triggers.durable import Durable
 from triggers.errors import GivenBack, Permanent
@@ -44,7 +43,6 @@ class Talk:
         self.used = Used(agreed)
         self.faults = Faults()
         self.turns: list[Turn] = []
-        self.contents = Contents()
         self.room: int = agreed["limits"]["context_tokens"]
         self.number = 0
         self.began = time.monotonic()
@@ -73,7 +71,7 @@ class Talk:
         if answer is not None:
             return answer
         self.used.check_calls(len(asked))
-        results, wrong = calls.perform(self.run, self.plan, self.number, asked, self.contents)
+        results, wrong = calls.perform(self.run, self.plan, self.number, asked)
         self.faults.add(wrong)
         self.turns.append({"response": response, "results": results, "say": ""})
         return None
@@ -118,9 +116,9 @@ class Talk:
             step = name if number == 1 else f"{name} try {number}"
             try:
                 answer: dict[str, Any] = self.run.step(step, partial(self.ask, step, kept, tokens))
-            except (provider.ModelBusy, budget.Held) as busy:
+            except (provider.ModelBusy, budget.DayReserved) as busy:
                 if number == TRIES:
-                    raise budget.LimitReached(str(busy)) if isinstance(busy, budget.Held) else busy from None
+                    raise budget.LimitReached(str(busy)) if isinstance(busy, budget.DayReserved) else busy from None
                 row = self.run.row  # a later attempt, or who runs it again, has pauses of its own
                 self.run.sleep(f"{name} pause {number} of R-{row.pk} attempt {row.attempt}", busy.after * number)
             else:
@@ -131,7 +129,7 @@ class Talk:
         """The request itself: only a step that is not remembered comes here."""
         self.used.check()
         limits, is_cut, patience = self.plan["limits"], len(kept) < len(self.turns), self.patience()
-        with budget.held_back(self.run.row, limits, *self.at_most(kept, tokens), patience):
+        with budget.reserved(self.run.row, limits, *self.at_most(kept, tokens), patience):
             answer = provider.request(self.plan, kept, answer_tokens=tokens, patience=patience, is_cut=is_cut)
             if "overflow" in answer:
                 return answer

@@ -5,14 +5,18 @@ of `triage-issue` and say so; no model is asked."""
 
 from typing import Any
 
+from pydantic import BaseModel, Field, ValidationError
+
 from approvals.act import Expired, Rejected, act, ask
 from project.handlers.triage_issue import diagnose, prepare
+from project.lib.faults import first_fault
 from triggers.durable import Durable
 from triggers.errors import Permanent
 from triggers.machines import Move, machine
 from triggers.models import Event
 from triggers.registry import handler
 
+LONGEST = {"title": 200, "text": 20_000}  # characters that are read of it
 AT_WORK = ("planning", "waiting_input", "executing", "reviewing")
 HOW = "Say it as “old” should be “new”, with the name of the file."
 REVIEW = {
@@ -23,6 +27,37 @@ REVIEW = {
     },
     "required": ["verdict"],
 }
+
+
+class Task(BaseModel):
+    """What is to be done, as each event of it carries it along."""
+
+    id: int | str
+    round: int = Field(ge=1)
+    repo: str = Field(min_length=1, max_length=200)
+    base: str = Field(min_length=1, max_length=200)
+    number: int
+    title: str = Field(min_length=1)
+    text: str
+
+
+class Plan(BaseModel):
+    """What the rules made of it; the last three only of what they understood."""
+
+    fixable: bool
+    why: str
+    path: str = ""
+    wrong: str = ""
+    right: str = ""
+
+
+class Pull(BaseModel):
+    """The change as it was opened."""
+
+    url: str | None = None
+
+
+SHAPES: dict[str, type[BaseModel]] = {"plan": Plan, "pull": Pull}
 
 
 def is_understood(event: Event) -> bool:
@@ -65,7 +100,7 @@ def plan_task(run: Durable) -> dict[str, Any]:
 @handler("ask-for-input", version="1")
 def ask_for_input(run: Durable) -> dict[str, Any]:
     """Ask people what a task means that the rules do not understand; the answer is planned like a task."""
-    task, plan = run.event.data["task"], run.event.data["plan"]
+    task, plan = part_of(run, "task"), part_of(run, "plan")
     try:
         text = ask(run, "ask what is meant", f"What is to be changed for “{task['title']}”? {HOW}"[:4000])
     except (Rejected, Expired) as no:
@@ -76,7 +111,7 @@ def ask_for_input(run: Durable) -> dict[str, Any]:
 @handler("write-code", version="1")
 def write_code(run: Durable) -> dict[str, Any]:
     """Prepare the change and open it as a pull request, which waits for a nod."""
-    task, plan = run.event.data["task"], run.event.data["plan"]
+    task, plan = part_of(run, "task"), part_of(run, "plan")
     file = run.step("prepare the change", prepare, task, plan)
     try:
         pull = act(
@@ -101,7 +136,7 @@ def write_code(run: Durable) -> dict[str, Any]:
 @handler("review-code", version="1")
 def review_code(run: Durable) -> dict[str, Any]:
     """Ask people whether the change is right; what they want instead is planned anew."""
-    task, pull = run.event.data["task"], run.event.data["pull"]
+    task, pull = part_of(run, "task"), part_of(run, "pull")
     question = f"Is the change for “{task['title']}” right? {pull.get('url') or ''}".strip()
     try:
         said = ask(run, "review the change", question[:4000], form=REVIEW)
@@ -116,30 +151,53 @@ def review_code(run: Durable) -> dict[str, Any]:
 
 
 def read_task(data: Any, agent: str, event: int) -> dict[str, Any]:
-    """The task that the event brings; one without a task (`retry.triggered`) means the agent's last one."""
+    """The task that the event brings; a `retry.triggered` without one means the agent's last one. Raises Permanent."""
     given = data if isinstance(data, dict) else {}
-    if isinstance(given.get("task"), dict):
-        return dict(given["task"])
-    if "title" not in given:
-        return last_task(agent, event)
-    return {
-        "id": event,
-        "round": 1,
-        "repo": str(given.get("repo") or "acme/shop"),
-        "base": str(given.get("base") or "main"),
-        "number": given["number"] if isinstance(given.get("number"), int) else event,
-        "title": str(given["title"])[:200],
-        "text": str(given.get("text") or "")[:20_000],
-    }
+    if "task" in given or "title" in given:
+        return task_in(given, event)
+    return last_task(agent, event)
 
 
 def last_task(agent: str, event: int) -> dict[str, Any]:
     """Of what moved the agent before, the newest that says one. Raises Permanent when nothing does."""
-    for before in Event.objects.filter(moved__agent__slug=agent, pk__lt=event).order_by("-pk")[:100]:
+    begins = Event.objects.get(pk=event).type == "task.assigned"  # one that says nothing is not the one before it
+    earlier = Event.objects.filter(moved__agent__slug=agent, pk__lt=event).order_by("-pk")
+    for before in earlier[: 0 if begins else 100]:
         data = before.data if isinstance(before.data, dict) else {}
         if "task" in data or "title" in data:
-            return read_task(data, agent, before.pk)
+            return task_in(data, before.pk)
     raise Permanent(f"{agent} has no task: send `task.assigned` with a `title` and a `text`")
+
+
+def task_in(data: dict[str, Any], event: int) -> dict[str, Any]:
+    """The task as an event says it, `{task: {…}}` or its members themselves, with what it may leave out."""
+    given = data.get("task", data)
+    usual = {"id": event, "round": 1, "repo": "acme/shop", "base": "main", "number": event, "text": ""}
+    own = {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else {}
+    if given is data:
+        own = {name: own[name] for name in ("repo", "base", "number", "title", "text") if name in own}
+    own |= {name: own[name][:most] for name, most in LONGEST.items() if isinstance(own.get(name), str)}
+    return whole(Task, usual | own, f"the task of E-{event}")
+
+
+def part_of(run: Durable, name: str) -> dict[str, Any]:
+    """What the event that entered this state says of it: `task`, `plan` or `pull`. Raises Permanent."""
+    event = run.event
+    given = event.data.get(name) if isinstance(event.data, dict) else None
+    where = f"`data.{name}` of E-{event.pk} ({event.type})"
+    if not isinstance(given, dict):
+        raise Permanent(f"{where} is missing: this state is entered by an event that carries it")
+    return task_in({"task": given}, event.pk) if name == "task" else whole(SHAPES[name], given, where)
+
+
+def whole(shape: type[BaseModel], given: dict[str, Any], what: str) -> dict[str, Any]:
+    """`given` itself, if it has this shape. Raises Permanent, naming the member."""
+    try:
+        shape.model_validate(given, strict=True)
+    except ValidationError as error:
+        place, told = first_fault(error)
+        raise Permanent(f"{what} cannot be worked on: {place or 'it'}: {told}") from None
+    return given
 
 
 def ready(run: Durable, task: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """One clock for everybody: the database's. A worker's own clock may be an hour off."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 from django.db import connection
+from django.http import HttpRequest
 
 SQLITE = "strftime('%Y-%m-%d %H:%M:%f', 'now')"
 POSTGRES = "clock_timestamp()"
@@ -17,6 +19,13 @@ def now() -> datetime:
         return read(cursor.fetchone()[0])
 
 
+def of(request: HttpRequest) -> datetime:
+    """The time of one request, as `now()` told it when first asked: a page asks once, and all of it says the same."""
+    told: datetime = vars(request).get("now") or now()
+    vars(request)["now"] = told
+    return told
+
+
 def question() -> str:
     """The expression by which this database tells its time."""
     return POSTGRES if connection.vendor == "postgresql" else SQLITE
@@ -26,3 +35,14 @@ def read(told: str | datetime) -> datetime:
     """Its answer, as `now()` returns it."""
     at = told.astimezone(UTC) if isinstance(told, datetime) else datetime.fromisoformat(told).replace(tzinfo=UTC)
     return at + shift
+
+
+class Reading:
+    """The database's time as it was read once, and what has passed since then: for what is only told."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at - shift
+        self.read = time.monotonic()
+
+    def now(self) -> datetime:
+        return self.at + timedelta(seconds=time.monotonic() - self.read) + shift

@@ -190,6 +190,14 @@ class Session:
         return _inflate(bytes(raw), encoding, self.max_answer)
 
 
+def name_looked_up(url: str) -> str:
+    """The host of an address as the network asks for it, in ASCII. Raises ValueError where that makes no sense."""
+    try:
+        return httpx.URL(url).raw_host.decode()
+    except httpx.InvalidURL:
+        raise ValueError("names no host that can be looked up") from None
+
+
 def check_url(url: str, *, allow: Iterable[str] | None = None, resolver: Resolver | None = None) -> None:
     """May the desk call this address? Asked when one is saved; raises Forbidden, or Unreachable for an unknown name."""
     guard = Guard(AllowList(settings.EGRESS_ALLOW if allow is None else allow), resolver or system_resolver)

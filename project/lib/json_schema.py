@@ -1,6 +1,7 @@
 """JSON schemas (draft 2020-12) that others wrote, kept from doing harm: bounded, without look-ups outside themselves,
 their patterns for a linear engine only."""
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ NAMES = ("$id", "$anchor", "$dynamicAnchor")  # with these, a reference would me
 INSIDE = "#/$defs/"
 PLAIN = re.compile(r"[\w.-]+")  # letters, digits, _ . -
 PATTERNS = jsonschema_rs.RegexOptions(size_limit=256 * 1024, dfa_size_limit=1024 * 1024)
+LONGEST = 20_000  # characters of one that a server told; to compile more takes long
 Validator = jsonschema_rs.Draft202012Validator
 
 
@@ -49,6 +51,14 @@ def validator(schema: dict[str, Any]) -> Validator:
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise BadSchema(f"this is no JSON schema: {str(error).splitlines()[0][:200]}") from None
+
+
+def bounded(schema: dict[str, Any]) -> Validator:
+    """The same of one that a server told: at most LONGEST, and it refers to nothing outside. Raises BadSchema."""
+    if len(json.dumps(schema)) > LONGEST:
+        raise BadSchema(f"a schema has at most {LONGEST:,} characters here")
+    check_references(schema)
+    return validator(schema)
 
 
 @lru_cache(maxsize=512)

@@ -1,6 +1,7 @@
 """One short conversation with an MCP server, by the official client. Only what calls one loads this (extra `mcp`)."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,14 +12,32 @@ import anyio
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Tool
 
-from project.lib import egress_async
+from project.lib import egress_async, json_schema
 from project.lib.egress import EgressError
 
 MOST_TOOLS = 200  # of one server
 MOST_PAGES = 20
 LONGEST = 60_000  # characters of one answer
+T = TypeVar("T")
+
+
+class NotReached(Exception):
+    """The server could not be asked: nothing was sent."""
+
+
+class Declined(RuntimeError):
+    """The server offers no such tool, or takes other arguments: nothing was sent."""
+
+
+class NoAnswer(Exception):
+    """It was asked, and no answer says that it was done: none, half of one, or an error. Any error may be one that came
+    after the deed, as when the tool asks a further server: whichever its code, it leaves open what was done."""
+
+
 FAULTS: tuple[type[Exception], ...] = (
+    NoAnswer,
     OSError,
     RuntimeError,
     ValueError,
@@ -28,19 +47,6 @@ FAULTS: tuple[type[Exception], ...] = (
     httpx2.HTTPError,
 )
 FAULTS += (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
-T = TypeVar("T")
-
-
-class NotReached(Exception):
-    """The server could not be asked: nothing was sent."""
-
-
-class Declined(RuntimeError):
-    """The server answered that it does not do this, or could not."""
-
-
-class NoAnswer(Exception):
-    """It was asked, and no whole answer came back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +76,30 @@ def tools(server: Server) -> list[dict[str, Any]]:
 
     async def ask(client: Client) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        cursor: str | None = None
-        for _ in range(MOST_PAGES):
-            page = await client.list_tools(cursor=cursor)
-            found += [
-                {"name": one.name, "doc": one.description or "", "schema": one.input_schema} for one in page.tools
-            ]
-            cursor = page.next_cursor
-            if not cursor or len(found) >= MOST_TOOLS:
+        async for one in listed(client):
+            if len(found) == MOST_TOOLS:
                 break
-        return found[:MOST_TOOLS]
+            if one is not None:
+                found.append({"name": one.name, "doc": one.description or "", "schema": one.input_schema})
+        return found
 
     try:
         return talk(server, ask, [])
-    except (Declined, NoAnswer) as error:
+    except NoAnswer as error:
         raise NotReached(str(error)) from None
+
+
+async def listed(client: Client) -> AsyncIterator[Tool | None]:
+    """All that it offers, page by page; None at last when there are more pages than anybody reads."""
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        for one in page.tools:
+            yield one
+        cursor = page.next_cursor
+        if not cursor:
+            return
+    yield None
 
 
 def call(server: Server, tool: str, arguments: dict[str, Any], key: str = "") -> dict[str, Any]:
@@ -92,15 +107,42 @@ def call(server: Server, tool: str, arguments: dict[str, Any], key: str = "") ->
     asked: list[bool] = []
 
     async def ask(client: Client) -> dict[str, Any]:
+        if fault := await fault_of(client, tool, arguments):
+            raise Declined(fault)
         asked.append(True)
         meta: Any = {"nightdesk/idempotency-key": key} if key else None
         result = await client.call_tool(tool, arguments, meta=meta)
         text = "\n".join(part.text for part in result.content if part.type == "text")[:LONGEST]
         if result.is_error:
-            raise Declined(text[:500] or "the tool failed")
-        return {"text": text, "data": result.structured_content}
+            raise NoAnswer(f"the tool failed: {text[:500]}" if text else "the tool failed")
+        return {"text": text, "data": small(result.structured_content)}
 
     return talk(server, ask, asked)
+
+
+async def fault_of(client: Client, tool: str, arguments: dict[str, Any]) -> str:
+    """Why the server cannot take this call; empty where only it can tell."""
+    async for one in listed(client):
+        if one is None:
+            return ""
+        if one.name == tool:
+            return misfit(one.input_schema, arguments)
+    return "the server offers no such tool"
+
+
+def misfit(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
+    """What does not fit; nothing by a schema that cannot be read here."""
+    try:
+        fault = next(json_schema.bounded(schema).iter_errors(arguments), None)
+    except json_schema.BadSchema:
+        return ""
+    return f"{json_schema.place_of(fault) or 'arguments'}: {fault.message[:300]}" if fault else ""
+
+
+def small(data: Any) -> Any:
+    """As it is, or how long it is when that is too long to be kept."""
+    size = len(json.dumps(data))
+    return data if size <= LONGEST else f"({size:,} characters, left out)"
 
 
 def talk(server: Server, ask: Callable[[Client], Awaitable[T]], asked: list[bool]) -> T:
@@ -118,9 +160,7 @@ def told(error: BaseException, asked: bool) -> Exception:
     """What a failure means, also one inside of what a task group gathered."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, Declined):
+    if isinstance(error, Declined | NoAnswer):
         return error
-    if asked and isinstance(error, MCPError):
-        return Declined(str(error)[:500])
     words = str(error)[:300] if isinstance(error, EgressError | MCPError) else type(error).__name__
     return NoAnswer(f"no whole answer: {words}") if asked else NotReached(f"it cannot be reached: {words}")

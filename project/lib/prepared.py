@@ -10,14 +10,14 @@ PostgreSQL plans a statement once, too, where the connection lets it (`prepare_t
 in its text, so that a plan made for all calls finds the partial indexes."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
 from django.db.backends.sqlite3.base import FORMAT_QMARK_REGEX, SQLiteCursorWrapper
 from django.db.models import sql
 from django.db.models.query import get_related_populators
@@ -92,6 +92,11 @@ def cursor() -> AbstractContextManager[Any]:
         return held._prepare_cursor(held.connection.cursor(factory=SQLiteCursor))  # type: ignore[no-any-return]
 
 
+def by_itself() -> AbstractContextManager[Any]:
+    """Around one statement that is a whole transaction: SQLite's waits for its turn, as all who write there."""
+    return transaction.atomic() if connection.vendor == "sqlite" else nullcontext()
+
+
 def like(stand_in: Any, value: Any) -> Any:
     """`value` in the form in which the driver got the stand-in: psycopg's integers know their width."""
     if isinstance(value, datetime):
@@ -147,14 +152,31 @@ class Select(Prepared[models.QuerySet[Any, Any]]):
         return built.query
 
     def __call__(self, **given: Any) -> list[Any]:
+        return self.found(self.text().filled(given))
+
+    def found(self, params: list[Any]) -> list[Any]:
         text = self.text()
         with cursor() as run:
-            run.execute(text.sql, text.filled(given))
+            run.execute(text.sql, params)
             found = run.fetchall()
         if not found:
             return []
         rows = map(tuple, text.compiler.apply_converters(found, text.converters))
         return [instance(text.compiler, row) for row in rows] if text.compiler.query.default_cols else list(rows)
+
+
+class Both(Select):
+    """The rows of two queries of tuples by one statement, the first one's before the second one's."""
+
+    def __init__(self, first: Select, second: Select) -> None:
+        super().__init__(first.build, **first.kinds)
+        self.parts = (first, second)
+
+    def compile(self) -> Text:
+        first, second = (part.text() for part in self.parts)
+        places = [(place + len(first.params), name) for place, name in second.places]
+        text = f"SELECT * FROM ({first.sql}) AS first UNION ALL SELECT * FROM ({second.sql}) AS second"
+        return replace(first, sql=text, params=(*first.params, *second.params), places=(*first.places, *places))
 
 
 def instance(compiler: Any, row: Sequence[Any]) -> models.Model:
@@ -174,10 +196,16 @@ class Held(Select):
     def compile(self) -> Text:
         """The time is asked outside the query that locks, else PostgreSQL would tell when it began to wait."""
         made = super().compile()
-        return replace(made, sql=f"SELECT held.*, {clock.question().replace('%', '%%')} FROM ({made.sql}) held")
+        return replace(made, sql=self.around(made.sql))
+
+    def around(self, locking: str) -> str:
+        return f"SELECT held.*, {clock.question().replace('%', '%%')} FROM ({locking}) held"
 
     def __call__(self, **given: Any) -> list[Any]:
-        return [(*values, clock.read(told)) for *values, told in super().__call__(**given)]
+        return self.told(self.text().filled(given))
+
+    def told(self, params: list[Any]) -> list[Any]:
+        return [(*values, clock.read(at)) for *values, at in self.found(params)]
 
 
 class Update(Prepared[tuple[models.QuerySet[Any, Any], dict[str, Any]]]):
@@ -204,13 +232,43 @@ class Insert:
     def __init__(self, model: type[models.Model], *names: str) -> None:
         self.fields: list[Any] = [model._meta.get_field(name) for name in names]
         columns = ", ".join(f'"{field.column}"' for field in self.fields)
-        places = ", ".join(["%s"] * len(names))
-        self.sql = f'INSERT INTO "{model._meta.db_table}" ({columns}) VALUES ({places})'
+        self.into = f'INSERT INTO "{model._meta.db_table}" ({columns})'
+        self.places = ", ".join(["%s"] * len(names))
 
     def __call__(self, row: models.Model) -> None:
-        values = [stored(field, getattr(row, field.attname)) for field in self.fields]
         with cursor() as run:
-            run.execute(self.sql, values)
+            run.execute(f"{self.into} VALUES ({self.places})", self.values(row))
+
+    def values(self, row: models.Model) -> list[Any]:
+        return [stored(field, getattr(row, field.attname)) for field in self.fields]
+
+
+class InsertHeld(Held):
+    """Writes a row beside the one that `build` locks and `Held` returns; where there is none, it writes nothing.
+
+    To PostgreSQL, which is further away, it is one statement, and may be a whole transaction."""
+
+    def __init__(self, insert: Insert, build: Callable[..., models.QuerySet[Any, Any]], /, **kinds: type) -> None:
+        super().__init__(build, **kinds)
+        self.insert = insert
+
+    def compile(self) -> Text:
+        with transaction.atomic():  # the ORM locks nowhere else
+            return super().compile()
+
+    def around(self, locking: str) -> str:
+        if connection.vendor == "sqlite":
+            return super().around(locking)
+        added = f"{self.insert.into} SELECT {self.insert.places} FROM held"
+        return f"WITH held AS ({locking}), added AS ({added}) SELECT held.*, {clock.question()} FROM held"
+
+    def __call__(self, row: models.Model, /, **given: Any) -> list[Any]:  # type: ignore[override]  # it has a row to write
+        if connection.vendor == "postgresql":
+            return self.told([*self.text().filled(given), *self.insert.values(row)])
+        found = super().__call__(**given)
+        if found:
+            self.insert(row)
+        return found
 
 
 def stored(field: Any, value: Any) -> Any:

@@ -8,10 +8,15 @@ from django.utils.safestring import SafeString
 
 HEIGHT = 150  # px of the plot; the labels below take the rest of the 176
 STEPS = (1, 2, 5)
-HATCH = SafeString(  # over what waits, so that it is told from the rest without colour
+HATCH = SafeString(  # over what waits and what failed, so that they are told from the rest without colour
     '<defs><pattern id="waits" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<rect class="gap" width="3" height="6"/></pattern></defs>'
+    '<rect class="gap" width="3" height="6"/></pattern>'
+    '<pattern id="fails" width="4" height="4" patternUnits="userSpaceOnUse"><rect class="gap" width="4" height="1"/>'
+    "</pattern></defs>"
 )
+OVER = {"wait": "url(#waits)", "fail": "url(#fails)"}
+BEATS = {"none": (17, 3), "fail": (0, 22), "wait": (9, 11)}  # place and height of a slot; every other one is as "ok"
+OK = (4, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,8 @@ def column(bar: Bar, at: int, count: int, top: int) -> SafeString:
     rects = format_html_join("", '<rect class="{}" x="{}" width="{}" y="{}" height="{}"/>', drawn)
     rects += format_html_join(
         "",
-        '<rect fill="url(#waits)" x="{}" width="{}" y="{}" height="{}"/>',
-        (place for name, *place in drawn if name == "wait"),
+        '<rect fill="{}" x="{}" width="{}" y="{}" height="{}"/>',
+        ((OVER[name], *place) for name, *place in drawn if name in OVER),
     )
     if not bar.url:
         return format_html("<g><title>{}</title>{}</g>", bar.title, rects)
@@ -145,14 +150,11 @@ def tick(bar: Bar, at: int, count: int) -> SafeString:
 
 
 def beat(slots: Sequence[str], label: str) -> SafeString:
-    """A row of small slots, oldest first: `ok`, `fail`, `wait` or `none`."""
+    """A row of small slots, oldest first: `ok`, `fail`, `wait` or `none`, each of another height."""
     width = 100 / max(len(slots), 1)
     rects = format_html_join(
         "",
         '<rect class="{}" x="{}%" width="{}%" y="{}" height="{}"/>',
-        (
-            (slot, f"{at * width:.2f}", f"{width * 0.64:.2f}", 17 if slot == "none" else 3, 3 if slot == "none" else 17)
-            for at, slot in enumerate(slots)
-        ),
+        ((slot, f"{at * width:.2f}", f"{width * 0.64:.2f}", *BEATS.get(slot, OK)) for at, slot in enumerate(slots)),
     )
     return format_html('<svg class="beat" role="img" aria-label="{}">{}</svg>', label, rects)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 PATIENCE = 5.0  # seconds after which one goes on without it: its holder may have been stopped
 IN_VAIN = 0.01  # the same after a wait that was in vain, until a turn was had
-FIRST, LONGEST = 0.0003, 0.002  # seconds between two looks, doubled each time: a writer is done in half a millisecond
+FIRST, LONGEST = 0.0001, 0.0005  # seconds between two looks, doubled each time: a writer is done in less than that
 
 
 class Turnstile:
@@ -61,13 +61,20 @@ class Turnstile:
 
 
 def opened(path: str, *, like: str) -> BinaryIO | None:
-    """The file, made where there is none; it is whoever's the database is, also when root makes it, as SQLite's own."""
+    """The file, made where there is none; None where there can be none."""
     try:
-        number = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.fdopen(descriptor(path, os.O_RDONLY, like=like), "rb", 0)
     except OSError:
         return None
+
+
+def descriptor(path: str, how: int, *, like: str) -> int:
+    """Of the file, made where there is none; it is whoever's the database is, also when root makes it, as SQLite's own.
+
+    Raises OSError."""
+    number = os.open(path, how | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with suppress(OSError):
         owner = os.stat(like)
         if owner.st_uid != os.fstat(number).st_uid:
             os.fchown(number, owner.st_uid, owner.st_gid)
-    return os.fdopen(number, "rb", 0)
+    return number

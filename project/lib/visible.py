@@ -50,6 +50,18 @@ def spans(text: str) -> list[tuple[str, bool]]:
     return [*out, (text[start:], False)]
 
 
+def hidden_in(text: str, *, near: int = 20, most: int = 8) -> list[str]:
+    """Each odd character with what stands around it, the first of them; what stands together is one place."""
+    places = [found.start() for found in ODD.finditer(text) if is_odd(found[0]) and not styles(text, found.start())]
+    shown: list[str] = []
+    end = -1
+    for at in places:
+        if at >= end and len(shown) < most:
+            end = at + near
+            shown.append(text[max(0, at - near) : end])
+    return shown
+
+
 def visible(text: object) -> SafeString:
     """`text` escaped for HTML, each odd character drawn as a marked code point with its name as title."""
     pieces = spans(str(text))

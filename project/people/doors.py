@@ -18,13 +18,13 @@ ROLE_OF = {"payloads": "operator", "operate": "operator", "decide": "reviewer", 
 View = Callable[..., HttpResponseBase]
 
 
-def needs(ability: str) -> Callable[[View], View]:
-    """Only people with this ability see the view; others read whom to ask (403)."""
+def needs(ability: str, *others: str) -> Callable[[View], View]:
+    """Only people with this ability, or one of the others, see the view; others read whom to ask (403)."""
 
     def wrap(view: View) -> View:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if not can(request.user, ability):
+            if not any(can(request.user, one) for one in (ability, *others)):
                 raise PermissionDenied(f"This needs the role {ROLE_OF[ability]}. An admin can give it to you.")
             return view(request, *args, **kwargs)
 
@@ -85,4 +85,6 @@ def came_from(request: HttpRequest) -> str:
 
 
 def is_here(request: HttpRequest, page: str) -> bool:
-    return url_has_allowed_host_and_scheme(page, {request.get_host()}, require_https=request.is_secure())
+    return page.startswith("/") and url_has_allowed_host_and_scheme(
+        page, {request.get_host()}, require_https=request.is_secure()
+    )

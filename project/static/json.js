@@ -27,15 +27,18 @@
     return hits;
   }
 
-  document.addEventListener('input', event => {
-    const box = event.target.closest('[data-json-search]');
-    if (!box) return;
+  function find(box) {
     const tree = document.getElementById(box.dataset.jsonSearch);
     const hits = search(tree, box.value);
     const count = box.parentElement.querySelector('[data-json-hits]');
     if (count) count.textContent = box.value.trim() ? say('{n} found', {n: hits}) : '';
-    tree.querySelector('mark')?.scrollIntoView({block: 'nearest'});
+    return tree.querySelector('mark');
+  }
+  document.addEventListener('input', event => {
+    const box = event.target.closest('[data-json-search]');
+    if (box) find(box)?.scrollIntoView({block: 'nearest'});
   });
+  document.addEventListener('nightdesk:refreshed', () => document.querySelectorAll('[data-json-search]').forEach(box => box.value.trim() && find(box)));
 
   document.addEventListener('click', event => {
     const all = event.target.closest('[data-json-all]');

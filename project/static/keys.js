@@ -31,8 +31,10 @@
   }
 
   function press(key) {
-    const control = shown(`[data-shortcut="${CSS.escape(key)}"]`);
+    const control = shown(`[data-shortcut="${CSS.escape(key)}"]`), row = document.activeElement.closest?.('[data-row]');
     if (!control) return false;
+    // What is decided is what one looks at: where another row has the focus, it is shown first.
+    if (row && !row.hasAttribute('aria-current') && control.matches('[data-careful]')) { row.click(); return true; }
     if (!control.hasAttribute('data-at-once') && Date.now() - changed < SETTLE) return true;
     const note = control.form?.elements[control.dataset.needs];
     if (note && !note.value.trim()) { control.form.dataset.begun = control.value; note.focus(); }
@@ -80,11 +82,17 @@
   document.addEventListener('keydown', event => {
     if (busy(event)) return;
     const {key} = event;
-    const chord = Date.now() - led < CHORD ? lead : '', all = shown('[data-all]');
-    lead = 'g*'.includes(key) ? key : '';
-    led = Date.now();
-    if (chord === 'g' && GO[key]) { event.preventDefault(); location.assign(GO[key]); return; }
-    if (chord === '*' && key === 'a' && all) { event.preventDefault(); all.click(); return; }
+    if (key.length > 1) lead = key === 'Shift' ? lead : '';
+    else if (lead) {  // the key behind one that leads does nothing else, however late it comes
+      const first = lead, all = shown('[data-all]');
+      lead = '';
+      if (Date.now() - led < CHORD) {
+        if (first === 'g' && GO[key]) location.assign(GO[key]);
+        else if (first === '*' && key === 'a' && all) all.click();
+      }
+      event.preventDefault();
+      return;
+    } else if ('g*'.includes(key)) { lead = key; led = Date.now(); return; }
     if (Object.hasOwn(ALWAYS, key)) { event.preventDefault(); ALWAYS[key](); return; }
     if (key.length === 1 && press(key)) event.preventDefault();
   });

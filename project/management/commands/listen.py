@@ -14,7 +14,7 @@ from triggers.listeners.keeper import Keeper
 from triggers.models import Pulse
 
 logger = logging.getLogger("nightdesk.listen")
-LOOK_EVERY = 3.0  # seconds
+LOOK_EVERY = 1.0  # seconds
 LATE = 10.0  # seconds since the last tick after which it is run here, broker or not
 
 

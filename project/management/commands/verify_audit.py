@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals import nods
+from approvals.unlogged import unlogged
 from project import health
 from project.lib.progress import Progress
 from triggers import sealing
@@ -16,7 +17,7 @@ MOST = 20  # of them are named
 
 
 class Command(BaseCommand):
-    help = "Walk the sealed chain of the audit log; exit code 1 and the first broken link, or what has no nod."
+    help = "Walk the sealed chain of the audit log; exit code 1 and its first broken link, what has no nod or no row."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--known", metavar="NUMBER:HASH", help="a head that this command printed earlier")
@@ -34,6 +35,10 @@ class Command(BaseCommand):
         if bare:
             raise CommandError(f"done, or about to be, with fewer yeses than it needed: {', '.join(bare)}")
         self.stdout.write("everything that was done and needs a nod has one")
+        untold = list(itertools.islice(unlogged(), MOST))
+        if untold:
+            raise CommandError(f"the audit log lacks what happened: {', '.join(untold)}")
+        self.stdout.write("and the log has everything that became of it")
         waiting = Audit.objects.unsealed().count()
         if waiting:
             self.stdout.write(f"{waiting} row{'s are' if waiting > 1 else ' is'} not sealed yet; the tick does that")

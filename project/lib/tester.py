@@ -8,15 +8,15 @@ HEADER = "nightdesk-test-by"
 SALT = "nightdesk.test-delivery"
 
 
-def header_of(person: int) -> dict[str, str]:
+def header_of(person_id: int) -> dict[str, str]:
     """To be sent along with a test delivery of this person."""
-    return {HEADER: signing.dumps(person, salt=SALT)}
+    return {HEADER: signing.dumps(person_id, salt=SALT)}
 
 
-def by(headers: Mapping[str, str]) -> int:
+def sender_of(headers: Mapping[str, str]) -> int:
     """The id of whoever sent the test that these headers came with; 0 for every other delivery."""
     try:
-        person = signing.loads(str(headers.get(HEADER, "")), salt=SALT)
+        person_id = signing.loads(str(headers.get(HEADER, "")), salt=SALT)
     except signing.BadSignature:
         return 0
-    return person if isinstance(person, int) else 0
+    return person_id if isinstance(person_id, int) else 0
