@@ -1,11 +1,13 @@
 """Every address the desk answers, read from its router, so that one which is added tomorrow is looked at too."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
 VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>|\(\?P<(\w+)>[^)]*\)")  # of a path, or of a regular expression
+PLACED = re.compile(rf"([\w-]+)/(?:{VARIABLE.pattern})")
 GIVEN = {
     "pk": "1",
     "seq": "1",
@@ -32,9 +34,10 @@ def routes(resolver: URLResolver | None = None, prefix: str = "/") -> Iterator[t
             yield here, pattern.name or ""
 
 
-def filled(route: str) -> str:
-    """With sample values in place of the variables."""
-    return VARIABLE.sub(lambda found: GIVEN[found[1] or found[2]], route).rstrip("$")
+def filled(route: str, keys: Mapping[str, object] = MappingProxyType({})) -> str:
+    """With sample values in place of the variables; `keys` has others, by the segment of the path before them."""
+    given = PLACED.sub(lambda found: f"{found[1]}/{keys.get(found[1], GIVEN[found[2] or found[3]])}", route)
+    return VARIABLE.sub(lambda found: GIVEN[found[1] or found[2]], given).rstrip("$")
 
 
 EVERY = list(routes())

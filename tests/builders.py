@@ -5,10 +5,13 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from approvals import policy
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection
+from approvals.tiers import Tier
 from project.lib import canonical, clock, crypto
 from project.people.models import User
+from tests import ruled
 from triggers.models import ConfigVersion, Event, Run, Source, Step, Trigger
 
 SECRET = "an old but sturdy secret"
@@ -77,7 +80,9 @@ def action(
     arguments: dict[str, Any] | None = None,
     **fields: Any,
 ) -> Action:
-    """A proposed action as `act()` would have frozen it; `by` is who asked for it."""
+    """A proposed action as `act()` would have frozen it; `by` is who asked for it. What is high has its rule."""
+    if tier == "high" or policy.usual(kind, arguments or {}) is Tier.HIGH:
+        ruled.first()
     now, way, known = clock.now(), fields.get("connection"), KINDS.get(kind)
     arguments = arguments or {"repo": "acme/shop", "title": "Fix the typo"}
     envelope = {

@@ -16,23 +16,26 @@ from django.conf import settings
 from django.db import connection
 from django.test import Client, TransactionTestCase
 
-from approvals import undoing
+from approvals import outside, undoing
 from approvals.models import Connection
 from project import figures, trouble
 from project import valkey as server
-from project.lib import clock
+from project.lib import clock, unwritten
 from project.people import roles
 from project.people.models import ApiToken, User
-from tests import builders, database, order, postgres
+from tests import builders, database, order, postgres, ruled
 from triggers import dispatch, refusals, routing, tallies
 from triggers.bucket import BUCKETS
+from triggers.heartbeat import Heart, Heartbeat
 
+SECOND = timedelta(seconds=1)
 PASSWORD = "a long enough password"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Races need two real connections: they run in the PostgreSQL pass of `make test`, not in this one."""
     order.sort(items)
+    order.each_has_its_name(items)
     if connection.vendor == "postgresql":
         return
     chosen = [item for item in items if not item.get_closest_marker("postgres")]
@@ -63,6 +66,13 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
         database.drop()
 
 
+def stays() -> None:
+    """Instead of the end of the process, which is one of the suite's: no beat gets past the transaction of a test, so
+    that on a slow machine a run's lease is lost."""
+
+
+Heartbeat.__init__.__kwdefaults__["exit"] = stays
+
 # What Django does after a test with `transaction=True`: it truncates every table and makes all permissions anew.
 TransactionTestCase._fixture_teardown = lambda _: database.remove_rows()  # type: ignore[method-assign]
 
@@ -82,6 +92,12 @@ def ann(db: None) -> User:
 @pytest.fixture
 def ben(db: None) -> User:
     return person("ben", roles.VIEWER, roles.REVIEWER)
+
+
+@pytest.fixture
+def high_has_its_rule(db: None) -> None:
+    """A reviewer decides what is high where no other rule says who: the rule a desk begins with."""
+    ruled.first()
 
 
 @pytest.fixture
@@ -133,6 +149,13 @@ def later() -> Iterator[Callable[..., None]]:
 
     yield move
     clock.shift = timedelta(0)
+
+
+@pytest.fixture
+def noon(db: None, later: Callable[..., None]) -> None:
+    """It is noon UTC on the desk's clock, so that the minutes of a test lie within one day."""
+    now = clock.now()
+    later(seconds=(now.replace(hour=12, minute=0, second=0, microsecond=0) - now) % timedelta(days=1) / SECOND)
 
 
 @pytest.fixture
@@ -188,9 +211,12 @@ def _nothing_remembered() -> Iterator[None]:
     """Every test's database is new, but its versions count from one again: forget what an earlier test cached."""
     routing.forget()
     BUCKETS.forget()
+    outside.FAILING.forget()
     tallies.forget()
+    unwritten.Last.at = float("-inf")  # Home says it for a minute
     figures.forget()
     refusals.valve = refusals.Valve()  # else a fast neighbour's refusals of the same second are counted here
     dispatch.Place.after = dispatch.Place.dead = undoing.Place.after = 0  # else a walk begins behind the first rows
     yield
+    assert Heart.own is None or not Heart.own.beats, "a run of this test goes on: its time would end the process"
     routing.forget()

@@ -29,6 +29,7 @@ class FakeFeishu:
 
     cards: dict[str, dict[str, Any]] = field(default_factory=dict)
     to: dict[str, str] = field(default_factory=dict)
+    ben: str = BEN  # whose the address ben@example.org is
 
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Reply:
         told = json.loads(body)
@@ -38,7 +39,7 @@ class FakeFeishu:
         if headers.get("authorization") != "Bearer t-1":
             return 200, {}, {"code": 99991663, "msg": "token"}
         if "batch_get_id" in path:
-            known = [{"user_id": BEN, "email": "ben@example.org"}] if told["emails"] == ["ben@example.org"] else []
+            known = [{"user_id": self.ben, "email": "ben@example.org"}] if told["emails"] == ["ben@example.org"] else []
             return 200, {}, {"code": 0, "data": {"user_list": known}}
         if method == "PATCH":
             self.cards[path.rpartition("/")[2]] = json.loads(told["content"])

@@ -14,6 +14,7 @@ from approvals.models import Action
 from approvals.tiers import Tier
 from project import desk
 from project.people.models import User
+from tests import ruled
 from tests.handlers import registered, work
 from triggers import dispatch
 from triggers.durable import Durable
@@ -54,7 +55,9 @@ class Shop:
 
 @contextmanager
 def serving(tier: str = "medium", safety: Any = "keyed", **more: Any) -> Iterator[Shop]:
-    """The kind `shop.order` exists while the block lasts, and its far side is given."""
+    """The kind `shop.order` exists while the block lasts, and its far side is given; what is high has its rule."""
+    if tier == "high":
+        ruled.first()
     shop = Shop()
     kind = Kind(
         name="shop.order",

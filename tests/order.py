@@ -4,6 +4,8 @@ Two cores have nothing to spare: a real desk that is broken and mends itself mos
 early and the rest of the suite runs meanwhile. Begun last, it would leave the other core without work.
 """
 
+from collections import Counter
+
 import pytest
 
 # The longest first; files that are not named here follow.
@@ -30,3 +32,10 @@ def sort(items: list[pytest.Item]) -> None:
 
 def rank(nodeid: str) -> int:
     return next((place for place, start in enumerate(FIRST) if nodeid.startswith(start)), len(FIRST))
+
+
+def each_has_its_name(items: list[pytest.Item]) -> None:
+    """The processes of the suite are told by name what to run: of two tests with one name, one would never be run."""
+    names = Counter(item.nodeid for item in items)
+    if twice := [name for name, times in names.items() if times > 1]:
+        raise pytest.UsageError(f"several tests are called {', '.join(twice)}")

@@ -96,7 +96,7 @@ class Desk:
         for client in self.opened:
             client.close()
         if self.console:
-            self.console.communicate()  # the end of what it reads is its own
+            self.end_console()
         if self.process and self.process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.stop(12)
@@ -105,6 +105,15 @@ class Desk:
                 os.kill(pid, signal.SIGKILL)
         if self.process:
             self.process.wait(5)
+
+    def end_console(self) -> None:
+        """The end of what it reads is its own; one that hangs is killed."""
+        assert self.console
+        try:
+            self.console.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.console.kill()
+            self.console.communicate()
 
     # Its processes
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 
-from approvals import amending
+from approvals import amending, first_rule
 from approvals.models import PolicyRule, PolicyVersion
 from project.lib import clock
 from project.people.models import User
@@ -16,6 +16,12 @@ def rule(slug: str, when: str, effect: str = "require", **fields: Any) -> Policy
     row = PolicyRule.objects.create(slug=slug, changed_at=clock.now(), **given)
     PolicyVersion.write(by=None)
     return row
+
+
+def first() -> None:
+    """The rule that a desk begins with is in force: a reviewer decides what is high, where no other rule says who."""
+    if not PolicyRule.objects.kept().filter(slug=first_rule.NAMED).exists():
+        rule(first_rule.NAMED, **first_rule.RULE)
 
 
 def gone(slug: str) -> None:

@@ -87,6 +87,26 @@ def drips() -> Line:
     return {**says("late"), "drips": 300}
 
 
+def streams(line: Any, *, cut: bool = False) -> Line:
+    """The answer in pieces, as events (server-sent, `data:` lines), of which `cut` leaves out the second half."""
+    [choice] = line["body"]["choices"]
+    message = choice["message"]
+    deltas = [{"role": "assistant"}, *({"content": sign} for sign in message.get("content") or "")]
+    deltas += [{"tool_calls": [{"index": place, **call}]} for place, call in enumerate(message.get("tool_calls") or ())]
+    ends = [None] * len(deltas) + [choice["finish_reason"]]
+    parts = [
+        {
+            **line["body"],
+            "object": "chat.completion.chunk",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": end}],
+        }
+        for delta, end in zip([*deltas, {}], ends, strict=True)
+    ]
+    told = [f"data: {json.dumps(part)}\n\n" for part in parts] + ["data: [DONE]\n\n"]
+    text = "".join(told[: len(told) // 2] if cut else told)
+    return {"text": text, "headers": {"content-type": "text/event-stream"}}
+
+
 def hangs_up() -> Line:
     """The connection is reset in the middle of the answer."""
     return {"status": 0}

@@ -20,8 +20,11 @@ ON_POSTGRES = (
 
 
 def passed(processes: int, *arguments: str) -> list[str]:
-    """A file stays in one process, so that its desk is started once; they come in the order of tests/order.py."""
-    shared = ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
+    """A file stays in one process, so that its desk is started once; they come in the order of tests/order.py.
+
+    A process that ends before its tests ends the suite: pytest-xdist would start another one and wait for ever.
+    """
+    shared = ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0"]
     return [sys.executable, "-m", "pytest", "-q", *shared, *arguments]
 
 

@@ -135,7 +135,7 @@ def test_whoever_was_too_late_sees_no_form_whatever_he_sends(ann, ben_reads):
 
 
 @pytest.mark.parametrize("why", ["high", "four eyes", "the policy in force"])
-def test_the_form_says_when_the_yes_of_who_edits_will_not_count(why, asked, ben_reads):
+def test_the_form_says_when_the_yes_of_who_edits_will_not_count(why, asked, ben_reads, high_has_its_rule):
     if why == "the policy in force":
         rule("careful", "true", tier="high")
     else:

@@ -4,8 +4,10 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
 
+from approvals import inbox, together_views
 from approvals.models import Action, Decision
 from project.lib import clock
 from tests import builders
@@ -45,6 +47,38 @@ def test_it_is_sorted_by_the_address(three, ben_reads):
     assert order(ben_reads, "?sort=risk") == [risky, soon, late]
 
 
+def test_it_lists_what_one_team_is_asked_for_and_keeps_that_with_the_order(three, ben_reads, ann):
+    risky, late, soon = three
+    Group.objects.create(name="payments oncall")
+    for pk in (risky, soon):
+        Action.objects.filter(pk=pk).update(groups=[{"reviewers": ["payments oncall", "reviewer"], "quorum": 1}])
+    Action.objects.filter(pk=late).update(groups=[{"reviewers": ["reviewer"], "quorum": 1}])
+    page = ben_reads.get("/approvals?sort=risk").content.decode()
+    assert 'class="chip" href="?sort=risk&amp;team=payments+oncall"' in page
+    assert order(ben_reads, "?team=payments+oncall") == [soon, risky]
+    assert order(ben_reads, "?sort=risk&team=payments+oncall") == [risky, soon]
+    chosen = ben_reads.get("/approvals?sort=risk&team=payments+oncall").content.decode()
+    assert '<a class="chip on" href="?sort=risk" aria-label="Without the team payments oncall">' in chosen
+    assert "Waiting 3" in chosen, "the tab counts what waits for anybody"
+    assert f"/approvals?sort=risk&amp;team=payments+oncall&amp;sel={soon}" in chosen
+    assert order(ben_reads, "?team=reviewer&tab=mine") == order(ben_reads, "?tab=mine")
+
+
+def test_a_team_is_looked_for_behind_the_first_page_too(ann, ben_reads, monkeypatch):
+    monkeypatch.setattr(inbox, "MOST_WAITING", 2)
+    made = [builders.action(by=ann, run=builders.run()).pk for _ in range(4)]
+    Group.objects.create(name="night")
+    Action.objects.filter(pk=made[3]).update(groups=[{"reviewers": ["night"], "quorum": 1}])
+    assert order(ben_reads, "?team=night") == [made[3]]
+
+
+def test_without_a_choice_no_team_is_offered_and_one_there_is_not_is_said(three, ben_reads):
+    assert "Without the team" not in ben_reads.get("/approvals").content.decode()
+    page = ben_reads.get("/approvals?team=nobody").content.decode()
+    assert "“nobody” is no team of this list; it was left out." in page
+    assert order(ben_reads, "?team=nobody") == order(ben_reads)
+
+
 def test_what_it_cannot_use_is_said_and_left_out(three, ben_reads):
     page = ben_reads.get("/approvals?sort=size&tab=nonsense")
     assert page.status_code == 200
@@ -74,7 +108,78 @@ def test_mine_are_those_that_i_may_decide(three, ann, ben, sign_in, ben_reads):
     assert order(sign_in(person("vic", "viewer")), "?tab=mine") == []
 
 
-def test_mine_costs_few_queries_however_many_wait(ann, ben_reads, django_assert_max_num_queries):
+def test_mine_are_found_behind_all_that_wait_for_others(ann, ben, ben_reads, monkeypatch):
+    """What Ben asked for himself comes first, and fills more than one page, and one piece."""
+    monkeypatch.setattr(inbox, "MOST_WAITING", 2)
+    monkeypatch.setattr(inbox, "PIECE", 2)
+    soon = clock.now() + timedelta(hours=1)
+    for _ in range(5):
+        builders.action(by=ben, expires_at=soon)
+    theirs = [builders.action(by=ann, expires_at=soon + timedelta(hours=hour)).pk for hour in (1, 2, 3)]
+    assert order(ben_reads, "?tab=mine") == theirs[:2]
+    assert "Waiting 8" in text_of(ben_reads, "/approvals?tab=mine")
+
+
+def test_so_much_for_others_that_not_all_is_looked_at_is_said(ann, ben, ben_reads, monkeypatch):
+    monkeypatch.setattr(inbox, "MOST_JUDGED", 2)
+    soon = clock.now() + timedelta(hours=1)
+    for _ in range(2):
+        builders.action(by=ben, expires_at=soon)
+    assert "not all of it was looked at" not in text_of(ben_reads, "/approvals?tab=mine")
+    builders.action(by=ann, expires_at=soon + timedelta(hours=1))
+    assert "not all of it was looked at" in text_of(ben_reads, "/approvals?tab=mine")
+
+
+def test_several_at_once_are_found_behind_those_of_others(ann, ben, ben_reads, monkeypatch):
+    monkeypatch.setattr(inbox, "PIECE", 2)
+    monkeypatch.setattr(together_views, "SHOWN", 1)
+    soon = clock.now() + timedelta(hours=1)
+    for _ in range(3):
+        builders.action(by=ben, expires_at=soon)
+    one, other = [builders.action(by=ann, expires_at=soon + timedelta(hours=hour)).pk for hour in (1, 2)]
+    page = ben_reads.get("/approvals/together?kind=github.create_pr").content.decode()
+    assert (f'value="{one}"' in page, f'value="{other}"' in page) == (True, False)
+
+
+def for_team(ann, team: str, hours: int) -> Action:
+    groups = [{"reviewers": [team], "quorum": 1, "four_eyes": False}]
+    return builders.action(by=ann, groups=groups, expires_at=clock.now() + timedelta(hours=hours))
+
+
+@pytest.mark.parametrize("tab", ["", "&tab=mine"])
+def test_after_a_decision_the_next_of_the_same_team_opens(ann, ben, ben_reads, tab):
+    for name in ("payments", "ops"):
+        ben.groups.add(Group.objects.create(name=name))
+    one, _, two = (for_team(ann, team, hours) for hours, team in enumerate(("payments", "ops", "payments"), 1))
+    answer = decide(ben_reads, one, f"team=payments{tab}")
+    assert f"team=payments&sel={two.pk}&done={one.pk}" in answer["location"]
+    assert f"team=payments&sel={two.pk}&done={two.pk}" in decide(ben_reads, two, f"team=payments{tab}")["location"]
+
+
+def test_after_a_decision_the_next_is_found_behind_all_that_wait_for_others(ann, ben, ben_reads):
+    for _ in range(21):
+        builders.action(by=ben, expires_at=clock.now() + timedelta(hours=2))
+    one = builders.action(by=ann, expires_at=clock.now() + timedelta(hours=1))
+    other = builders.action(by=ann, expires_at=clock.now() + timedelta(hours=3))
+    assert f"sel={other.pk}&done={one.pk}" in decide(ben_reads, one, "")["location"]
+
+
+def decide(browser: Client, action: Action, there: str):
+    seen = {"digest": action.digest, "revision": 1, "from": "inbox", "list": there}
+    return browser.post(f"/actions/{action.pk}/decisions", {"verdict": "approve", **seen})
+
+
+def test_a_team_is_offered_although_none_of_its_requests_is_on_the_page(ann, ben_reads, monkeypatch):
+    monkeypatch.setattr(inbox, "MOST_WAITING", 1)
+    for hours, team in enumerate(("payments", "ops"), 1):
+        Group.objects.create(name=team)
+        for_team(ann, team, hours)
+    page = ben_reads.get("/approvals").content.decode()
+    assert 'href="?team=ops"' in page
+    assert 'href="?team=payments"' in page
+
+
+def test_mine_costs_few_queries_however_many_wait(one_look, ann, ben_reads, django_assert_max_num_queries):
     for _ in range(30):
         builders.action(by=ann, run=builders.run())
     ben_reads.get("/approvals?tab=mine")

@@ -4,6 +4,8 @@ import gzip
 import re
 from dataclasses import replace
 from datetime import timedelta
+from html import unescape
+from urllib.parse import parse_qsl
 
 import pytest
 from django.test import Client
@@ -29,6 +31,14 @@ def say(client: Client, action: Action, verdict: str = "approve", **fields: obje
 def text_of(answer) -> str:
     """What a person reads: tags away, spaces folded."""
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode())).replace(" .", ".")
+
+
+def form_of(answer) -> dict[str, str]:
+    """What the form of the decision holds, {} without one: its note, and the verdict the note was begun for."""
+    tag, _, rest = answer.content.decode().partition('<form class="decide"')[2].partition(">")
+    begun = re.search(r'data-begun="(\w+)"', tag)
+    note = re.search(r'name="reason"[^>]*>(.*?)</textarea>', rest, re.S)
+    return {"begun": begun[1] if begun else "", "reason": unescape(note[1]) if note else ""} if rest else {}
 
 
 @pytest.fixture
@@ -163,7 +173,7 @@ def test_a_take_back_leaves_its_trace(asked, ben_reads, owner, sign_in):
     say(ben_reads, asked)
     ben_reads.post(f"/actions/{asked.pk}/take-back")
     assert "ben took it back. It waits again as revision 2" in text_of(ben_reads.get(f"/actions/{asked.pk}"))
-    told = [line.what for line in feed.lines()]
+    told = [line.what for line in feed.lines(owner)]
     assert told.index("ben took back") < told.index("ben approved"), "newest first"
     log = text_of(sign_in(owner).get("/audit?verb=approve"))
     digest = asked.digest.removeprefix("sha256:")
@@ -238,6 +248,41 @@ class TestHigh:
         back = ben_reads.post("/step-up", {"password": PASSWORD, "next": f"/actions/{merge.pk}"})
         assert back.url == f"/actions/{merge.pk}"
         assert "tests are green" in ben_reads.get(back.url).content.decode()
+
+    @pytest.mark.parametrize(("verdict", "status"), [("approve", "approved"), ("reject", "rejected")])
+    @pytest.mark.parametrize("inbox", [False, True])
+    def test_what_was_begun_without_a_script_goes_on_after_the_password(self, merge, ben_reads, verdict, status, inbox):
+        place = {"from": "inbox"} if inbox else {}
+        asked = say(ben_reads, merge, verdict, reason="as agreed <by phone>", **place)
+        assert asked.url.startswith("/step-up?next=")
+        merge.refresh_from_db()
+        assert (merge.status, merge.decisions.count()) == ("awaiting", 0)
+        there = dict(parse_qsl(asked.url.partition("?")[2]))["next"]
+        back = ben_reads.post(asked.url, {"password": PASSWORD, "next": there})
+        sent = form_of(ben_reads.get(back.url))
+        assert sent["begun"] == verdict, "a script would hold back every other verdict"
+        assert sent["reason"] == "as agreed <by phone>"
+        assert say(ben_reads, merge, verdict, reason=sent["reason"], **place).status_code == 302
+        merge.refresh_from_db()
+        assert (merge.status, merge.decisions.get().reason) == (status, "as agreed <by phone>")
+        assert "as agreed" not in form_of(ben_reads.get(f"/actions/{merge.pk}")).get("reason", "")
+
+    def test_a_note_begun_for_another_verdict_since_is_that_ones(self, merge, ben_reads):
+        for verdict in ("approve", "reject"):
+            say(ben_reads, merge, verdict, reason=f"I {verdict}")
+            sent = form_of(ben_reads.get(f"/actions/{merge.pk}"))
+            assert (sent["begun"], sent["reason"]) == (verdict, f"I {verdict}")
+
+    def test_an_empty_note_is_begun_for_nothing(self, merge, ben_reads):
+        say(ben_reads, merge, "approve", reason="")
+        assert form_of(ben_reads.get(f"/actions/{merge.pk}"))["begun"] == ""
+
+    def test_a_note_an_older_desk_kept_is_still_there(self, merge, ben_reads):
+        session = ben_reads.session
+        session[f"draft:{merge.pk}"] = "typed before the upgrade"
+        session.save()
+        sent = form_of(ben_reads.get(f"/actions/{merge.pk}"))
+        assert (sent["begun"], sent["reason"]) == ("", "typed before the upgrade"), "nobody knows for which verdict"
 
     def test_the_only_yes_there_is_takes_the_note_along(self, merge, ben_reads):
         page = ben_reads.get(f"/actions/{merge.pk}").content.decode()

@@ -12,6 +12,7 @@ from tests.processes import Desk, desk
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 PATIENCE = 60_000  # ms; a liveness limit on a machine that does much else
+NOBODY = "127.0.0.1:1143"  # where sources may listen, and nothing answers
 SIZES = {"desk": (1440, 900), "phone": (390, 844), "small": (320, 640)}
 REFUSED = ("409 (Conflict)", "412 (Precondition Failed)", "422 (Unprocessable Entity)")
 EXPECTED = (*REFUSED, "502 (Bad Gateway)", "ERR_CONNECTION_RE", "WebSocket connection")  # what a test provokes
@@ -20,7 +21,7 @@ EXPECTED = (*REFUSED, "502 (Bad Gateway)", "ERR_CONNECTION_RE", "WebSocket conne
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Desk]:
     """A desk with the tour, started once for the file."""
-    with desk(OWNER_PASSWORD="a long enough password") as made:
+    with desk(OWNER_PASSWORD="a long enough password", EGRESS_ALLOW=NOBODY) as made:
         made.start()
         yield made
 

@@ -28,7 +28,7 @@ def test_the_whole_story_without_a_reload(shop, opens):
     home.click("#first a.btn.primary")
     card = home.locator("#detail")
     expect(card.locator("text=What will happen")).to_be_visible()
-    expect(card.locator(".facts")).to_contain_text("Undo?")
+    expect(card.locator(".facts").first).to_contain_text("Undo?")
     expect(card.locator(".tier")).to_have_text("Medium risk")
     home.click("button[value=approve]")
     expect(card.locator(".toast")).to_contain_text("Approved. The pull request goes out in")

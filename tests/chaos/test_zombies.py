@@ -21,10 +21,10 @@ from tests.recorder import Recorder
 FENCE_OFF = """
 from django.conf import settings
 from project.lib import clock
-from triggers.journal import Journal
+from triggers.journal import ADD, Journal
 from triggers.models import Run
 
-hold, look = Journal.hold, Journal.look
+hold, look, add = Journal.hold, Journal.look, Journal.add
 
 
 def is_off():
@@ -35,6 +35,7 @@ def is_off():
 
 Journal.hold = lambda journal, **given: clock.now() if is_off() else hold(journal, **given)
 Journal.look = lambda journal, **given: None if is_off() else look(journal, **given)
+Journal.add = lambda journal, step: ADD(step) if is_off() else add(journal, step)
 """
 # `seen` has a line for each execution of the second step: who ran it, and what it was given. Odd orders then wait.
 ORDERS = """

@@ -1,5 +1,6 @@
 """What is changed over the API is changed by the version that was read, validated like in the forms, and audited."""
 
+import hashlib
 import hmac
 import json
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 from django.test import Client
 
 from approvals.models import Connection
+from project.people import roles
 from project.people.models import Proof, User
 from tests import builders
 from tests.conftest import PASSWORD
@@ -250,6 +252,18 @@ def test_a_dead_letter_is_dismissed_with_a_reason(world: World, admin: Client) -
     assert DeadLetter.objects.get().reason == "known"
 
 
+def test_the_cause_of_a_dead_letter_is_given_to_who_may_run_it_again(world: World, admin: Client) -> None:
+    letter = f"/dead-letters/{world.keys['dead-letters']}"
+    roles.grant(User.objects.create_user("olga"), "operator")
+    for nobody in ("eve", "", 7):
+        assert send(admin, "post", f"{letter}/assign", {"to": nobody}).status_code == 422
+    assert send(admin, "post", f"{letter}/assign", {"to": "olga"}).json()["assignee"] == "olga"
+    assert [one["assignee"] for one in send(admin, "get", "/dead-letters?assignee=olga").json()["items"]] == ["olga"]
+    assert send(admin, "get", "/dead-letters?assignee=/nobody").json()["items"] == []
+    assert send(admin, "post", f"{letter}/assign", {"to": None}).json()["assignee"] is None
+    assert len(send(admin, "get", "/dead-letters?assignee=/nobody").json()["items"]) == 1
+
+
 def test_an_event_is_run_again_for_a_named_trigger(world: World, admin: Client) -> None:
     path = f"/events/{world.keys['events']}/run-again"
     assert send(admin, "post", path, {"trigger": "nobody"}).status_code == 422
@@ -305,7 +319,7 @@ def test_a_refused_delivery_is_taken_in_when_it_proves_itself_after_all(world: W
     headers = {"content-type": "application/json", "x-github-event": "issues", "x-github-delivery": "d-1"}
     row = Refusal.objects.get(pk=world.keys["refusals"])
     path = f"/sources/github/refusals/{row.pk}"
-    Refusal.objects.filter(pk=row.pk).update(body=body, headers=headers)
+    Refusal.objects.filter(pk=row.pk).update(body=body, digest=hashlib.sha256(body).hexdigest(), headers=headers)
     assert send(admin, "post", f"{path}/admit").status_code == 422
     Refusal.objects.filter(pk=row.pk).update(headers={**headers, "x-hub-signature-256": f"sha256={signature}"})
     taken = send(admin, "post", f"{path}/admit")

@@ -12,11 +12,24 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 
+from project.lib import crypto
 from project.people.models import User
 from tests import builders
 from tests.deliveries import deliver
 from tests.serving import Served, served
-from tests.signers import CERTIFICATE_AT, SECRET, SIGNERS, Request, Signer, b64, mac, rsa_pair
+from tests.signers import (
+    CERTIFICATE_AT,
+    SECRET,
+    SIGNERS,
+    WHSEC,
+    WHSEC_OTHER,
+    Request,
+    Signer,
+    b64,
+    gitlab_signed,
+    mac,
+    rsa_pair,
+)
 from triggers.models import Event, Refusal, Source
 from triggers.sources import certificates
 from triggers.sources.verify import catalogue
@@ -173,6 +186,27 @@ def test_every_item_of_a_batch_is_an_event_of_its_own() -> None:
     assert all(len(event.raw) < len(right.body) / 2 for event in events), "each keeps itself, not the whole batch"
 
 
+def test_numbers_and_signs_of_an_item_are_those_that_came() -> None:
+    source("azure_eventgrid")
+    right = SIGNERS["azure_eventgrid"].sign(SIGNERS["azure_eventgrid"].secret, time.time())
+    big = b'{"id":"1","eventType":"t","data":{"n":123456789012345678901234567890,"s":"a\\u0000b"}}'
+    assert [answer.status for answer in deliver(sent(replace(right, body=b"[" + big + b"]")))] == [202]
+    event = Event.objects.get()
+    assert (event.data["data"]["n"], event.data["data"]["s"]) == (123456789012345678901234567890, "a\ufffdb")
+    assert event.sanitized == 1
+
+
+def test_a_token_without_a_key_is_said_to_prove_the_sender_only(ann: User, with_token: Callable[..., Client]) -> None:
+    for slug, secrets in (("both", ("token1:key1",)), ("bare", ("token2:",)), ("one", ("token1:key1", "token2:"))):
+        builders.source(slug, kind="feishu", provider="feishu", secrets=secrets)
+    rows = with_token(ann, "read").get("/api/v1/sources").json()["items"]
+    assert {row["slug"]: "not what is sent" in row["warning"] for row in rows if row["kind"] == "feishu"} == {
+        "both": False,
+        "bare": True,
+        "one": True,
+    }
+
+
 def test_what_a_proof_leaves_open_is_said_for_as_long_as_it_stands(
     provider: str, ann: User, owner: User, sign_in: Callable[[User], Client], with_token: Callable[..., Client]
 ) -> None:
@@ -182,6 +216,31 @@ def test_what_a_proof_leaves_open_is_said_for_as_long_as_it_stands(
     assert ("proves who sends, not what is sent" in told) is is_open
     if provider in ("gitlab", "github"):
         assert ("It does not prove everything." in sign_in(owner).get("/sources/it").content.decode()) is is_open
+
+
+def test_gitlab_by_its_signing_token_proves_what_is_sent(ann: User, with_token: Callable[..., Client]) -> None:
+    """Whoever has seen a delivery sends no other one, and none under another id."""
+    row = builders.source("it", provider="gitlab", secrets=(WHSEC,), rate_limit=None)
+    told = with_token(ann, "read").get("/api/v1/sources/it").json()["warning"]
+    now = time.time()
+    one = gitlab_signed(WHSEC, now)
+    shown = one.with_header("webhook-signature", None).with_header("X-Gitlab-Token", WHSEC)
+    for wrong in (
+        replace(one, body=one.body.replace(b"hello", b"hellp")),
+        one.with_header("webhook-signature", None),
+        one.with_header("webhook-id", "d-2"),
+        gitlab_signed(WHSEC, now - 400),
+        gitlab_signed(WHSEC_OTHER, now),
+        shown,
+    ):
+        assert deliver(sent(wrong))[0].status == 401, wrong
+    assert [answer.status for answer in deliver(sent(one)) + deliver(sent(one))] == [202, 200]
+    again = one.with_header("Idempotency-Key", "d-9")
+    assert deliver(sent(again))[0].status == 200
+    event = Event.objects.get()
+    assert (told, event.type, event.ce_id, event.duplicates) == ("", "gitlab.Push_Hook.push", "d-1", 2)
+    Source.objects.filter(pk=row.pk).update(sealed_secrets=crypto.seal([{"value": WHSEC}, {"value": SECRET}]))
+    assert "not what is sent" in with_token(ann, "read").get("/api/v1/sources/it").json()["warning"]
 
 
 def forgiven(provider: str) -> set[str]:

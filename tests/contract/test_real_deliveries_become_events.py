@@ -14,6 +14,8 @@ from project import samples, signing
 from tests import builders
 from tests.serving import Served, served
 from triggers.models import Event, Source
+from triggers.sources import inside
+from triggers.sources.verify import catalogue
 
 pytestmark = pytest.mark.django_db(transaction=True)
 FILES = {path.stem: path for path in sorted((Path(__file__).parents[1] / "data" / "deliveries").glob("*.json"))}
@@ -62,11 +64,9 @@ def test_each_delivery_is_the_event_its_sender_means(provider: str, live: Served
 
 
 def read(provider: str, raw: bytes, sent: bytes) -> Any:
-    """What a reader of the body has; Feishu's is sealed, with a token inside."""
+    """What a reader of the body has; Feishu's is sealed. The tokens inside are for nobody."""
+    value = json.loads(raw if provider == "feishu" else sent)
     if provider == "feishu":
-        value = json.loads(raw)
-        return value | {
-            "header": value["header"] | {"token": Source.objects.get().secrets[0]["value"].partition(":")[0]}
-        }
-    value = json.loads(sent)
+        value["header"]["token"] = "a token"
+    inside.hide_in(catalogue()[provider].inside_of(value), value)
     return value[0] if isinstance(value, list) else value

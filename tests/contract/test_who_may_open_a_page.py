@@ -17,6 +17,7 @@ ABLE = {role: {ability for ability, held in roles.ABILITIES.items() if role in h
 
 # To look: the abilities that open a page (any of them); what is not here any role may see.
 LOOK = {
+    "audit-export": "payloads decide",
     "bulk-new": "operate",
     "checks": "operate configure",
     "connection-new": "configure",
@@ -41,6 +42,7 @@ SEND = {
     **dict.fromkeys(("agents", "agent-archive"), "configure"),
     **dict.fromkeys(("bulk", "bulk-cancel", "bulk-pause", "bulk-resume"), "operate"),
     **dict.fromkeys(("breaker-close", "dead-letter-dismiss", "dead-letter-edit", "dead-letter-redrive"), "operate"),
+    "cause-assign": "operate",
     **dict.fromkeys(("event-pin", "event-unpin", "event-run-again", "outcome", "refusal-admit"), "operate"),
     **dict.fromkeys(("run-again", "run-cancel", "run-unblock", "send-test", "source-ring", "source-test"), "operate"),
     **dict.fromkeys(("source-backfill", "switch", "switch-resume"), "operate"),

@@ -10,6 +10,7 @@ from approvals import errors as approval_errors
 from approvals.kinds import KINDS
 from approvals.tiers import Tier
 from project.lib.problem import Problem
+from project.people import roles
 from tests.house import tree
 from triggers import errors as trigger_errors
 
@@ -112,3 +113,23 @@ def test_no_paragraph_stands_twice(file):
     parts = re.split(r"\n\s*\n|\n(?=[-#|] ?)", file.read_text())
     told = [part.strip() for part in parts if len(part.strip()) > LONG_ENOUGH]
     assert sorted({part for part in told if told.count(part) > 1}) == []
+
+
+WHO = (
+    "a stranger",
+    "an agent, or a program outside",
+    "who asked",
+    "an operator",
+    "a single admin",
+    "a handler's author",
+)
+
+
+def test_the_security_model_says_what_each_may_want_and_what_is_left():
+    text = (tree.ROOT / "docs/security.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    told = {cells[0]: cells[1:] for cells in rows if len(cells) == 4}
+    assert set(WHO) <= told.keys()
+    assert all(len(cell) > 5 for who in WHO for cell in told[who])
+    roles_told = text.partition("## Roles")[2]
+    assert all(f"*{role}*" in roles_told for role in roles.ROLES)

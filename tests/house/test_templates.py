@@ -7,7 +7,7 @@ from lucide import IconDoesNotExist
 from lucide.templatetags.lucide import lucide
 
 from approvals.connection_systems import SYSTEMS
-from project import context
+from project import context, live
 from project.templatetags import desk
 from tests.house import tree
 from triggers.forms.source import KINDS
@@ -48,3 +48,25 @@ def test_an_icon_that_a_page_names_exists(name):
         assert lucide(name).startswith("<svg")
     except IconDoesNotExist:
         pytest.fail(f"lucide has no icon {name!r}")
+
+
+TOPICS = re.compile(r'data-live="([^"]*)"')
+
+
+def topics_of(text: str) -> set[str]:
+    """What the parts of a template ask for; any value stands for a row's."""
+    plain = re.sub(r"{%.*?%}", " ", re.sub(r"{{.*?}}", "7", text))
+    return set(" ".join(TOPICS.findall(plain)).split())
+
+
+def test_whatever_a_part_asks_for_is_a_topic_of_the_socket():
+    """One that it does not know closes the socket of the whole browser."""
+    asked = {topic for path in tree.templates() for topic in topics_of(path.read_text())}
+    assert {"runs", "policies", "run:7"} <= asked
+    assert sorted(topic for topic in asked if not live.is_topic(topic)) == []
+
+
+def test_whatever_is_told_of_is_a_topic_of_the_socket():
+    said = {name for path in tree.modules() for name in re.findall(r'(?<!all_)changed\("(\w+)"', path.read_text())}
+    assert "runs" in said
+    assert sorted(said - live.TOPICS) == []

@@ -15,7 +15,7 @@ from tests.model.invariants import Memory
 from tests.model.workers import Worker
 from tests.model.world import World, opened
 from triggers.execute import execute
-from triggers.journal import Journal
+from triggers.journal import ADD, Journal
 from triggers.models import Event, Run, Slot, Step, Wait
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -72,6 +72,7 @@ def test_a_worker_that_comes_back_is_fenced_by_the_fence_alone(world: World) -> 
 def test_without_the_fence_the_model_sees_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Journal, "look", lambda self, **how: None)
     monkeypatch.setattr(Journal, "hold", lambda self, **how: clock.now())
+    monkeypatch.setattr(Journal, "add", lambda self, step: ADD(step))
     monkeypatch.setattr(Run, "FENCE", ())
     with pytest.raises(AssertionError, match="step 0"):
         two_workers_on_one_run(world, Memory())

@@ -26,6 +26,7 @@ from approvals.errors import ApprovalProblem, NotSent, OutcomeUnknown
 from approvals.kinds import KINDS, Far, Now
 from approvals.models import Action, Connection, PolicyVersion
 from approvals.models.action import SETTLED
+from approvals.unlogged import unlogged
 from project.lib import canonical, clock
 from project.people import roles
 from project.people.models import User
@@ -37,7 +38,7 @@ from tests.model.walking import walks
 from tests.nodding import Order, changed_kind, handling, say, serving, settle
 from tests.ruled import rule
 from triggers import routing
-from triggers.models import Run, Switch
+from triggers.models import Audit, Run, Switch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = walks(examples=12, steps=16)
@@ -108,6 +109,7 @@ class Nod(RuleBasedStateMachine):
         self.stack.callback(setattr, clock, "shift", timedelta(0))
         self.people = {name: person(name, *roles.ROLES) for name in ("ann", "ben", "cleo")}
         builders.connection("shop", practice=False)
+        Audit.objects.create(at=clock.now(), verb="start", kind="action", ref="0")  # since when it tells of starts
         back = timedelta(seconds=5)
         self.stack.enter_context(serving(tier=tier, safety="probe", current=self.world.now, take_back=back))
         changed_kind(deliver=self.world.deliver, probe=self.world.probe)
@@ -228,6 +230,11 @@ class Nod(RuleBasedStateMachine):
             yes = action.decisions.filter(verdict="approve", revision=action.revision)
             assert yes.exclude(by=action.requested_by).exists()
             assert action.given >= action.needed >= 1
+
+    @invariant()
+    def the_log_has_all_that_became_of_it(self) -> None:
+        """As `verify_audit` asks: the proposal, each word, each try, the end."""
+        assert list(unlogged()) == []
 
     @invariant()
     def what_has_ended_stays_ended(self) -> None:

@@ -7,7 +7,7 @@ project.lib.failpoints; inside a transaction a worker can die, but not stop, for
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db import connection
 
@@ -25,8 +25,10 @@ class Worker:
     """Does `deed` in a thread and connection of its own, from place to place."""
 
     of_thread = threading.local()
+    of_story: "ClassVar[list[Worker]]" = []
 
     def __init__(self, deed: Callable[[], Any]) -> None:
+        Worker.of_story.append(self)
         self.deed = deed
         self.place = ""
         self.over = False
@@ -100,9 +102,13 @@ def reached(place: str) -> None:
 
 @contextmanager
 def stopping_at_places() -> Iterator[None]:
-    """Workers stop at every place while the block lasts."""
+    """Workers stop at every place while the block lasts; none is left standing, whose heart would beat on."""
     before, failpoints.reached = failpoints.reached, reached
     try:
         yield
     finally:
+        for worker in Worker.of_story:
+            if not worker.over:
+                worker.die()
+        Worker.of_story.clear()
         failpoints.reached = before

@@ -59,10 +59,11 @@ def explained(sql: str, params: Any) -> Plan:
     with closing(connection.create_cursor()) as cursor:
         cursor.execute(f"EXPLAIN {'(FORMAT JSON)' if postgres else 'QUERY PLAN'} {sql}", params)
         rows = cursor.fetchall()
-    return explained_by_postgres(sql, rows[0][0]) if postgres else explained_by_sqlite(sql, [row[3] for row in rows])
+    return explained_by_postgres(sql, rows[0][0]) if postgres else explained_by_sqlite(sql, rows)
 
 
-def explained_by_sqlite(sql: str, lines: list[str]) -> Plan:
+def explained_by_sqlite(sql: str, rows: list[tuple[int, int, int, str]]) -> Plan:
+    lines = [line for *_, line in rows]
     plan, named = Plan(sql, "\n".join(lines)), {alias: table for table, alias in ALIAS.findall(sql)}
     walks = False
     for line in lines:
@@ -74,6 +75,10 @@ def explained_by_sqlite(sql: str, lines: list[str]) -> Plan:
                 plan.faults.append(line)
     if walks and any(line.startswith("USE TEMP B-TREE") for line in lines):
         plan.faults.append("a big table is sorted")
+    again = {number for number, _, _, line in rows if line.startswith("CORRELATED")}
+    for _, above, _, line in rows:
+        if above in again and line == "USE TEMP B-TREE FOR ORDER BY":
+            plan.faults.append("rows are sorted anew for each row")
     return plan
 
 

@@ -10,6 +10,7 @@ from django.db.models import Field, Model
 from approvals.models import Act, Action, Attempt
 from project.lib import clock
 from tests import builders
+from tests.plans.bulk import filling
 from triggers.models import Audit, DeadLetter, Event, Run, Seen, Step, Wait
 
 BIG: tuple[type[Model], ...] = (
@@ -18,6 +19,7 @@ BIG: tuple[type[Model], ...] = (
 )
 HANDLERS = 5
 FIRST = 1_000  # ids below are those of single rows that a test makes
+LIFE = 600_000  # seconds over which all of it came, a week, however much it is: most is kept for longer
 
 
 def is_postgres() -> bool:
@@ -74,11 +76,12 @@ def a_long_life(count: int) -> None:
     builders.source("github")
     for number in range(HANDLERS):
         builders.trigger(f"handler-{number}", slug=f"trigger-{number}", source="github", type_pattern="order.*")
-    same, age = f"{FIRST} + n", f"({count} - n) * 6"
-    events(count, age)
-    runs(count, same, age)
-    actions(count, same, age)
-    others(count, same, age)
+    same, age = f"{FIRST} + n", f"({count} - n) * {LIFE}.0 / {count}"
+    with filling(BIG):
+        events(count, age)
+        runs(count, same, age)
+        actions(count, same, age)
+        others(count, same, age)
     analyze()
 
 
@@ -86,7 +89,7 @@ def analyze() -> None:
     """As autovacuum does on PostgreSQL. SQLite plans without statistics, as on a desk."""
     if is_postgres():
         with connection.cursor() as cursor:
-            cursor.execute("ANALYZE")
+            cursor.execute("VACUUM ANALYZE")
 
 
 def events(count: int, age: str) -> None:

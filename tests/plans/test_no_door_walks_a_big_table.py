@@ -11,6 +11,8 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from project import context, figures
+from project.agent.telling import costs_of
 from project.lib import clock
 from project.people.models import User
 from tests import builders
@@ -23,7 +25,8 @@ from triggers import dispatch, retention, waking
 from triggers.envelope import Arrival
 from triggers.execute import execute
 from triggers.ingest import ingest, match_stored
-from triggers.models import Run, Source
+from triggers.models import DeadLetter, Run, Source
+from triggers.views.dead_letters import causes_of
 
 pytestmark = pytest.mark.django_db
 ROWS = int(os.environ.get("NIGHTDESK_ROWS", "100000"))
@@ -39,12 +42,14 @@ PAGES = [
     "/runs?handler=handler-3",
     "/actions",
     "/actions?status=unknown",
+    "/actions?status=delivered",
     "/actions?kind=github.comment",
     "/approvals",
     "/dead-letters",
     "/triggers",
     "/sources",
     "/audit",
+    "/find?q=order-17",
 ]
 
 
@@ -121,6 +126,63 @@ def test_the_machines_round_as_a_whole() -> None:
 
 def test_the_desk_finds_what_is_due_overdue_lost_or_unknown() -> None:
     check(carry_out, "actions_by_status")
+
+
+def test_home_asks_for_the_newest_runs_by_when_they_ended() -> None:
+    """Nearly all have succeeded: by that SQLite found them all, and sorted them by their end."""
+    check(lambda: figures.results(clock.now()), "runs_by_end")
+
+
+def test_the_letters_of_a_cause_are_counted_by_their_time(owner: User, sign_in: Callable[[User], Client]) -> None:
+    browser = sign_in(owner)
+    check(lambda: browser.get("/dead-letters"), "letters_of_a_cause")
+
+
+@pytest.mark.parametrize(
+    ("page", "index"),
+    [
+        ("/approvals", "actions_by_status"),
+        ("/actions", "actions_of_a_status"),
+        ("/actions?status=rejected", "actions_of_a_status"),
+        ("/actions?tier=high", "actions_of_a_tier"),
+        ("/dead-letters", "letters_by_cause"),
+        ("/events?status=invalid", "events_not_routed"),
+        ("/runs?trigger=trigger-1", "runs_by_trigger"),
+        ("/runs?trigger=resting", "runs_by_trigger"),
+        ("/triggers/trigger-1", "runs_by_trigger"),
+        ("/triggers/trigger-1", "runs_due_by_trigger"),
+        ("/", "audit_of_take_backs"),
+    ],
+)
+def test_a_page_takes_the_index_that_was_made_for_it(
+    page: str, index: str, owner: User, sign_in: Callable[[User], Client]
+) -> None:
+    builders.trigger("story", slug="resting")  # none of all the runs is its own
+    browser = sign_in(owner)
+    check(lambda: browser.get(page), index)
+
+
+def test_the_clock_of_a_source_whose_events_tell_no_time_is_looked_for_among_few(
+    owner: User, sign_in: Callable[[User], Client]
+) -> None:
+    browser = sign_in(owner)
+    plans = plans_of(lambda: browser.get("/sources/github"))
+    timed = [plan.sql for plan in plans if '"triggers_event"."time"' in plan.sql]
+    assert timed
+    assert [text for text in timed if '"time" IS NOT NULL' in text] == []
+
+
+def test_what_waits_is_counted_without_a_look_at_its_rows() -> None:
+    """Nor are the causes of dead letters, by which Home and their own list begin."""
+    texts = [plan.text for plan in plans_of(context.counted)]
+    texts += [plan.text for plan in plans_of(lambda: list(causes_of(DeadLetter.objects.filter(status="open"))))]
+    alone = "Index Only Scan" if connection.vendor == "postgresql" else "COVERING INDEX"
+    assert [text for text in texts if alone not in text or "Seq Scan" in text] == []
+
+
+def test_what_handlers_took_is_asked_of_what_was_paid_not_of_all_their_runs() -> None:
+    plans = plans_of(lambda: costs_of([f"handler-{number}" for number in range(rows.HANDLERS)]))
+    assert [plan for plan in plans if "runs_of_a_handler" in plan.indexes] == []
 
 
 def test_what_is_old_goes() -> None:

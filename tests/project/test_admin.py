@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.urls import reverse
 
-from approvals.models import Asking, Channel, Click, Notice
+from approvals.models import Action, Asking, Channel, Click, Notice
 from project import urls
 from project.admin import EDITABLE, HIDDEN
 from project.lib import clock
@@ -174,3 +174,33 @@ def test_the_index_calls_every_kind_of_row_by_a_word(fresh):
     assert "deliveries seen" in index
     for odd in ("switchs", "seens", "tallys", "counteds", "watchs"):
         assert odd not in index
+
+
+def test_a_button_asks_first_and_then_calls_the_door_of_everybody(fresh, owner):
+    run = builders.run()
+    button = address(Run, "cancel", run.pk)
+    assert button in fresh.get(address(Run, "change", run.pk)).content.decode()
+    asked = fresh.get(button).content.decode()
+    assert "Cancel this run: R-" in asked or f"Cancel this run: {run}" in asked
+    run.refresh_from_db()
+    assert run.status == "queued", "looking changes nothing"
+    assert fresh.post(button, {"reason": "a test"}).url == address(Run, "change", run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.ended_by) == ("cancelled", owner)
+    assert Audit.objects.filter(kind="run", ref=run.pk, by=owner).exists()
+    again = fresh.post(button, {"reason": "once more"}, follow=True).content.decode()
+    assert "ended" in again
+
+
+def test_what_a_button_may_not_do_it_says_and_leaves(fresh, ann, sign_in):
+    ended = {"decided_at": clock.now(), "settled_at": clock.now()}
+    action = builders.action(by=ann, status="delivered", **ended)
+    told = fresh.post(address(Action, "withdraw", action.pk), {"reason": "too late"}, follow=True).content.decode()
+    assert "decided" in told or "ended" in told
+    action.refresh_from_db()
+    assert action.status == "delivered"
+    run = builders.run()
+    admin_only = sign_in(person("adam", roles.ADMIN))
+    assert admin_only.post(address(Run, "cancel", run.pk)).status_code == 403
+    assert fresh.delete(address(Run, "cancel", run.pk)).status_code == 404
+    assert fresh.get(address(Run, "cancel", run.pk + 1)).status_code == 404

@@ -231,8 +231,12 @@ def test_every_sample_is_signed_as_its_source_demands(db, name):
     assert arrival.ce_id != second.ce_id
 
 
-def test_there_is_a_sample_of_every_provider():
-    assert {sample.source for sample in samples.SAMPLES.values()} >= catalogue().keys() - {"none", "cloudevents"}
+def test_there_is_a_sample_of_every_provider_and_kind():
+    rung = {sample.source for sample in samples.SAMPLES.values()} | {kind for kind, _, _ in samples.ENTRIES.values()}
+    assert rung >= {*catalogue(), "custom"} - {"cloudevents"}
+    assert {*Source.LISTENED, "schedule"} - {"file"} <= rung
+    tours = {tour.SOURCES[slug]["kind"] for slug in rung if slug in tour.SOURCES}
+    assert {"cloudevents", "file"} <= tours
 
 
 def test_only_the_provider_signs_for_a_source_that_trusts_its_key(db):

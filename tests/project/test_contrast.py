@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-CSS = (Path(__file__).parents[2] / "project" / "static" / "app.css").read_text()
+from project import theme
+
+STATIC = Path(__file__).parents[2] / "project" / "static"
+CSS = (STATIC / "app.css").read_text()
 TOKENS = {name: pair for name, *pair in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", CSS)}
 GROUNDS = ("bg", "surface", "inset")
 TEXT = [(text, ground) for text in ("text", "text-2", "text-3", "accent") for ground in GROUNDS]
@@ -36,3 +39,22 @@ def test_words_are_readable(text, ground, theme):
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_the_edges_of_controls_are_seen(ground, theme):
     assert contrast(TOKENS["border-strong"][theme], TOKENS[ground][theme]) >= 3
+
+
+def test_the_admin_wears_our_colours(owner, sign_in):
+    ours = set(re.findall(r"#\w{6}", CSS))
+    assert {*theme.GREYS.split(), *theme.BLUES.split()} <= ours
+    page = sign_in(owner).get("/admin/").content.decode()
+    red, green, blue = bytes.fromhex(TOKENS["accent"][0][1:])
+    assert f"--color-primary-600: rgb({red}, {green}, {blue});" in page
+    assert 'href="/static/icon' in page
+
+
+def test_the_small_controls_of_the_admin_are_as_large_as_wcag_asks(owner, sign_in):
+    """They are unfold's: a rule of ours names them."""
+    page = sign_in(owner).get("/admin/people/user/?o=1").content.decode()
+    rule = (STATIC / "admin" / "targets.css").read_text()
+    assert re.search(r'href="/static/admin/targets[^"]*\.css"', page)
+    assert 'id="searchbar-submit"' in page
+    assert re.search(r'class="sortoptions[^>]*>\s*<a ', page)
+    assert "#searchbar-submit, .sortoptions > a { min-width: 24px; min-height: 24px;" in rule

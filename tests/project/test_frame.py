@@ -87,3 +87,17 @@ def test_a_zone_nobody_knows_changes_nothing(owner, sign_in, wrong):
     browser.post("/settings/zone", {"time_zone": wrong, "next": "https://evil.example/"})
     owner.refresh_from_db()
     assert owner.time_zone == ("Europe/Berlin" if wrong else "")  # empty: the desk's own
+
+
+def bell(page: str) -> str:
+    found = re.search(r'<details[^>]* id="bell".*?</details>', page, re.DOTALL)
+    assert found
+    return found[0]
+
+
+def test_the_bell_says_what_needs_one(page, ann):
+    assert "Nothing needs you." in bell(page())
+    builders.action(by=ann, run=builders.run())
+    rung = bell(page())
+    assert 'aria-label="Needs you: Approvals 1"' in rung
+    assert 'href="/approvals"' in rung

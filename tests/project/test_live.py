@@ -12,7 +12,7 @@ from uvicorn.protocols.utils import ClientDisconnected
 
 from project import live
 from project.lib import stream
-from project.lib.live import changed
+from project.lib.live import MANY, all_changed, changed
 from project.people.models import User
 from tests.conftest import person, until
 
@@ -85,6 +85,22 @@ async def test_a_change_reaches_who_asked_for_its_topic(bus, signed_in):
     assert (message["topic"], message["id"]) == ("runs", "7")
     assert message["seq"]
     await socket.leave()
+
+
+@pytest.mark.parametrize(
+    ("topic", "row"),
+    [*live.KIND_OF.items()],
+)
+def test_the_page_of_one_row_hears_of_it_and_of_no_other(topic, row):
+    """CONTRACT 11: `run:88213`."""
+    socket = live.Live()
+    socket.topics = frozenset({f"{row}:7"})
+    assert socket.asked_for(topic, "7")
+    assert socket.asked_for(topic, MANY)
+    assert not socket.asked_for(topic, "8")
+    assert not socket.asked_for(topic, "")  # a new row
+    assert not socket.asked_for("practice", "7")
+    assert not socket.asked_for("practice", MANY)
 
 
 async def test_a_page_that_comes_back_is_told_what_it_missed(bus, signed_in):
@@ -253,3 +269,13 @@ def test_a_flood_of_hints_is_bounded():
     for number in range(stream.MOST_PENDING * 2):
         sender.take(("runs", str(number), 0))
     assert len(sender.pending) == stream.MOST_PENDING
+
+
+def test_many_rows_are_one_hint(db, monkeypatch, django_capture_on_commit_callbacks):
+    taken = []
+    monkeypatch.setattr(stream, "publish", lambda *hint: taken.append(hint))
+    with django_capture_on_commit_callbacks(execute=True):
+        all_changed("runs", [7, 8])
+        all_changed("events", range(100))
+        all_changed("actions", [])
+    assert taken == [("runs", 7, 0), ("runs", 8, 0), ("events", MANY, 0)]

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from approvals import decide
+from approvals import decide, tiers
 from project import figures, measures
 from project.lib import clock
 from project.measures import Measures
@@ -25,7 +25,7 @@ def run(db) -> Run:
 def done(run: Run, tier: str, *, waited: float = 0, ago: float = 60, **fields):
     """Asked `ago` seconds before now, and decided after `waited`."""
     at = clock.now() - timedelta(seconds=ago)
-    decided = {"decided_at": at + timedelta(seconds=waited)} if tier in measures.PEOPLE else {}
+    decided = {"decided_at": at + timedelta(seconds=waited)} if tier in tiers.WAITING else {}
     ended = {"settled_at": at + timedelta(seconds=waited)} if fields.get("status") != "awaiting" else {}
     words = {"status": "delivered", "created_at": at, "given": 1, **decided, **ended, **fields}
     return builders.action(run=run, tier=tier, **words)

@@ -186,3 +186,14 @@ def test_a_form_from_before_the_sign_in_is_explained(ann):
     answer = enter(client, "ann", PASSWORD)
     assert answer.status_code == 403
     assert "This form is too old" in answer.content.decode()
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/settings/zone", "/step-up", "/test-delivery"])
+@pytest.mark.parametrize("wanted", ["1", "home", "https://testserver/runs", "//elsewhere.example"])
+def test_the_way_back_is_a_path_of_this_desk_or_none(path, wanted, owner, sign_in, client):
+    browser = client if path == "/sign-in" else sign_in(owner)
+    given = {"time_zone": "Europe/Berlin", "username": owner.username, "password": PASSWORD, "next": wanted}
+    answer = browser.post(path, given)
+    assert answer.status_code < 500
+    assert answer.headers.get("Location", "/").startswith("/")
+    assert wanted not in answer.headers.get("Location", "/")

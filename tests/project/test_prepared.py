@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from project.lib import clock
-from project.lib.prepared import Insert, Select, Update
+from project.lib.prepared import Both, Insert, InsertHeld, Select, Update
 from project.lib.states import IllegalMove
 from tests import builders
 from triggers.models import Run, Step
@@ -52,6 +52,32 @@ def test_a_row_written_at_once_is_the_row_the_model_would_write():
     Step.objects.create(name="two", **facts)
     one, two = Step.objects.order_by("pk").values()
     assert {**one, "id": 0, "name": ""} == {**two, "id": 0, "name": ""}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_row_is_written_beside_one_that_is_held_or_not_at_all():
+    run, before = builders.run("story"), clock.now()
+    add = Insert(Step, *(field.attname for field in Step._meta.concrete_fields if not field.primary_key))
+    locked = Run.objects.select_for_update(no_key=True)
+    beside = InsertHeld(add, lambda pk: locked.filter(pk=pk).values_list("handler", "error"), pk=int)
+    step = Step(run=run, name="one", seq=1, fence=1, started_at=before, error={"type": "Lost"})
+    assert beside(step, pk=0) == []
+    assert not Step.objects.exists()
+    [(handler, error, now)] = beside(step, pk=run.pk)
+    assert (handler, error) == ("story", None)
+    assert before <= now <= clock.now()
+    [found] = Step.objects.all()
+    assert (found.name, found.error, found.started_at, found.blob) == ("one", {"type": "Lost"}, before, None)
+
+
+def test_two_questions_are_answered_at_once_each_with_its_own_values():
+    run, other = builders.run("story", priority=3), builders.run("tale", priority=4)
+    rows = Run.objects.values_list("pk", "priority")
+    least = Select(lambda pk, most: rows.filter(pk=pk, priority__lte=most).order_by("pk")[:1], pk=int, most=int)
+    beyond = Select(lambda most, pk: rows.filter(priority__gt=most).exclude(pk=pk), pk=int, most=int)
+    both = Both(least, beyond)
+    assert both(pk=run.pk, most=3) == [(run.pk, 3), (other.pk, 4)]
+    assert both(pk=other.pk, most=3) == []
 
 
 def test_a_statement_that_has_more_than_one_form_is_refused_when_it_is_made():

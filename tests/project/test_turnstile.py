@@ -16,11 +16,6 @@ from project.lib.turnstile import Turnstile
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "desk.sqlite3")
-
-
-@pytest.fixture
 def database(path: str, django_db_blocker: DjangoDbBlocker) -> Iterator[DatabaseWrapper]:
     """A connection of its own, which `transaction.atomic("other")` finds."""
     given = {"NAME": path, "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 0.1}}

@@ -35,7 +35,7 @@ def test_four_who_ask_for_the_last_one_get_one(connection):
 
 @pytest.mark.parametrize("limit", [{"day_tokens": 200}, {"day_cost": "0.0002", "price_in": 1, "price_out": 1}, {}])
 def test_five_agents_at_once_ask_no_more_than_one_after_the_other(
-    limit: dict[str, Any], settings, later: Callable[..., None]
+    limit: dict[str, Any], settings, noon: None, later: Callable[..., None]
 ) -> None:
     """Each answer takes 120 tokens, so the second one passes the limit of the day, and no third is asked for."""
     with stage(settings) as playing:

@@ -17,7 +17,7 @@ from tests.approvals.test_argument_forms import PULL
 from tests.conftest import person
 from tests.nodding import now_of, say
 from tests.slack import deliver, press
-from tests.spec.test_a_link_only_opens_a_page import ROBOTS
+from tests.spec.test_a_link_only_opens_a_page import READERS
 from tests.telling import a_chat, reach
 from triggers.sources.verify import Forged, verify
 
@@ -254,9 +254,9 @@ def test_no_link_of_a_message_decides_whoever_follows_it(chat, asked, ben, sign_
     )
     path = "/" + link.split("/", 3)[3]
     for browser in (Client(), sign_in(ben)):
-        for robot in [*ROBOTS.values(), {}]:
+        for reader in [*READERS.values(), {}]:
             for method in ("get", "head", "options"):
-                assert getattr(browser, method)(path, headers=robot).status_code < 500
+                assert getattr(browser, method)(path, headers=reader).status_code < 500
     assert (now_of(asked).status, Decision.objects.count()) == ("awaiting", 0)
     assert Client().get(path)["location"].startswith("/sign-in")
     assert sign_in(ben).get(path)["location"] == f"/actions/{asked.pk}"

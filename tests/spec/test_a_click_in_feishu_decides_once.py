@@ -16,6 +16,7 @@ from tests.feishu import APP, BEN, FakeFeishu, deliver, press, sealed
 from tests.nodding import now_of, say
 from tests.recorder import Recorder
 from tests.telling import reach
+from triggers.models import Audit
 
 pytestmark = pytest.mark.django_db
 DEEP = "[" * 20_000
@@ -162,6 +163,25 @@ def test_a_person_links_the_account_by_mail_address_and_code(lark, ben):
     channels.try_out(channel)
     assert "It works" in toast(press(lark.button()))
     assert outcome() == "tested"
+
+
+@pytest.mark.parametrize("holder", [BEN, "ou_other"])
+def test_a_new_code_links_whoever_has_the_address_by_then_only_once_it_is_typed(lark, asked, ben, later, holder):
+    """Somebody else got the mail address in Feishu: until the code is typed nobody's clicks count."""
+    approve, channel = lark.button(), Channel.objects.get()
+    Channel.objects.update(address="ben@example.org")
+    channel.refresh_from_db()
+    lark.ben = holder
+    later(minutes=1)
+    channels.send_code(channel)
+    code = lark.last["elements"][0]["text"]["content"].rpartition(" ")[2]
+    again = Channel.objects.get()
+    assert (again.identity, again.confirmed_at is not None) == (holder, holder == BEN)
+    assert Audit.objects.filter(verb="unlink", ref=str(channel.pk)).exists() == (holder != BEN)
+    press(approve, by="ou_other")
+    assert outcome() == "unlinked"
+    channels.confirm(channel, code)
+    assert Channel.objects.usable().get().identity == holder
 
 
 def test_whom_feishu_does_not_know_is_not_linked(lark, ben):

@@ -13,8 +13,10 @@ import pytest
 from django.db import connection, connections
 from django.test import Client
 
+from project.people import roles
 from project.people.models import User
 from tests import builders
+from tests.conftest import person
 from tests.deliveries import deliver, github, signed
 from triggers import reading
 from triggers.ingest import ingest
@@ -373,3 +375,24 @@ def test_the_settings_that_keep_sqlite_patient() -> None:
     with connection.cursor() as cursor:
         found = {name: cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
     assert found == {"journal_mode": "wal", "synchronous": 2}
+
+
+def test_who_wants_equal_bodies_to_count_says_what_makes_a_delivery_the_same() -> None:
+    """GitHub's workflow_dispatch holds no time: pressed twice it is the same bytes under another, unsigned number."""
+    body = {"inputs": {"env": "prod"}, "ref": "refs/heads/main", "workflow": "deploy.yml"}
+    presses = [github(body, id=number, event="workflow_dispatch") for number in ("1", "2", "2")]
+    builders.source("careful")
+    builders.source("trusting", idempotency_key='headers["x-github-delivery"]')
+    told = {slug: [deliver({"slug": slug, **one})[0].status for one in presses] for slug in ("careful", "trusting")}
+    assert told == {"careful": [202, 200, 200], "trusting": [202, 202, 200]}
+
+
+def test_a_key_made_of_the_payload_is_shown_with_the_payload_only(sign_in: Callable[[User], Client]) -> None:
+    builders.source("shop", idempotency_key="event.data.customer.email")
+    deliver({"slug": "shop", **github({"customer": {"email": "ann.private@example.org"}})})
+    number = Event.objects.get().pk
+    shown = {
+        role: "ann.private@example.org" in sign_in(person(role, role)).get(f"/events/{number}").content.decode()
+        for role in (roles.VIEWER, roles.OPERATOR)
+    }
+    assert shown == {roles.VIEWER: False, roles.OPERATOR: True}

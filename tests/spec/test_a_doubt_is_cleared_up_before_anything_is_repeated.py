@@ -108,6 +108,7 @@ class TestKeyWindow:
             assert starts[-1] - starts[0] < timedelta(minutes=5)
 
 
+@pytest.mark.usefixtures("high_has_its_rule")
 class TestAStoredFailure:
     """Stripe answers a key with the failure it stored for it, for a day: the same key can only fail again."""
 

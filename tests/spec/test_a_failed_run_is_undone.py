@@ -16,7 +16,7 @@ from project.lib import clock, failpoints
 from tests import builders
 from tests.conftest import person
 from tests.handlers import work
-from tests.nodding import Shop, carry_out, changed_kind, handling, now_of, say, serving, settle
+from tests.nodding import Order, Shop, carry_out, changed_kind, handling, now_of, say, serving, settle
 from triggers import redrive
 from triggers.errors import NotValid, Permanent
 from triggers.models import Audit, DeadLetter, Event, Run
@@ -80,6 +80,39 @@ def items(shop: Shop) -> list[str]:
 
 def owed() -> dict[str, str]:
     return dict(Compensation.objects.order_by("pk").values_list("act__name", "status"))
+
+
+class Refund(Order):
+    """Like one of `act()`."""
+
+    reason: str = ""
+    key: str = ""
+
+
+def test_an_argument_may_be_called_like_a_word_of_the_door(shop):
+    changed_kind(arguments=Refund)
+    undo = {"kind": "shop.order", "reason": "it failed", "arguments": {"item": "milk", "reason": "no tea", "key": "k"}}
+
+    def told(run: Any) -> None:
+        given = {"reason": "fraudulent", "key": "k"}
+        act(run, "refund", kind="shop.order", item="tea", reason="we say so", arguments=given, compensate=undo)
+        raise Permanent("later")
+
+    with handling(told):
+        start()
+        rounds()
+    done, undone = Action.objects.order_by("pk")
+    assert (done.reason, done.arguments) == (
+        "we say so",
+        {"item": "tea", "cups": 1, "reason": "fraudulent", "key": "k"},
+    )
+    assert (undone.reason, undone.arguments["reason"], undone.arguments["key"]) == ("it failed", "no tea", "k")
+
+
+def test_an_argument_is_said_once(shop):
+    with handling(lambda run: act(run, "x", kind="shop.order", item="tea", arguments={"item": "milk"})):
+        run = start()
+    assert (run.status, run.error["message"]) == ("dead", "shop.order: item: said twice, in `arguments` and beside it")
 
 
 class TestLastInFirstOut:
@@ -148,7 +181,7 @@ class TestItsOwnAction:
         assert f"Undoes A-{hotel.pk}" in undo.reason
         assert Audit.objects.filter(kind="action", ref=str(hotel.pk), verb="undo").exists()
 
-    def test_a_high_one_waits_for_a_person_who_did_not_cancel(self, story, owner, ann, ben, later):
+    def test_a_high_one_waits_for_a_person_who_did_not_cancel(self, story, ann, ben, high_has_its_rule):
         run = start("sleep")
         changed_kind(tier=Tier.HIGH)
         redrive.cancel(run, by=ann)

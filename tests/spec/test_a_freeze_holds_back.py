@@ -81,14 +81,14 @@ def test_however_many_it_held_it_is_lifted_by_a_few_questions(
     django_capture_on_commit_callbacks: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(stream, "publish", lambda topic, *_: told.append(topic))
+    told: list[tuple[str, object]] = []
+    monkeypatch.setattr(stream, "publish", lambda topic, id, _: told.append((topic, id)))
     freeze = frozen()
     until = clock.now() + timedelta(hours=1)
     held = [builders.action(status="approved", frozen_until=until) for _ in range(20)]
     with django_assert_max_num_queries(12), django_capture_on_commit_callbacks(execute=True):
         freezing.lift(freeze, by=ben)
-    assert {f"action:{one.pk}" for one in held} <= set(told), "a card that is open says so"
+    assert {("actions", one.pk) for one in held} <= set(told), "a card that is open says so"
     assert not Action.objects.filter(pk__in=[one.pk for one in held], frozen_until__isnull=False).exists()
 
 

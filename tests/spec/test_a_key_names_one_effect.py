@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 
 from approvals import budget, clearing, deliver, propose
 from approvals.act import act
-from approvals.errors import NotSent, OutcomeUnknown, Refused
+from approvals.errors import NotSent, NotValid, OutcomeUnknown, Refused
 from approvals.models import Action
 from approvals.tiers import Tier
 from project.lib import clock
@@ -130,6 +130,7 @@ class TestWithoutAKey:
         settle()
         assert shop.sent == [f"R-{run.pk}/order tea", f"R-{run.pk}/order tea.g2"]
 
+    @pytest.mark.usefixtures("high_has_its_rule")
     @pytest.mark.parametrize("who", [None, "otto", "ann"])
     def test_on_high_only_a_reviewer_who_did_not_ask_may_tick_it(self, story, shop, ben, ann, who):
         """An operator alone, the desk itself, and whoever asked for the first one may not; Ben, who reviews, may."""
@@ -254,6 +255,29 @@ class TestReplays:
             settle()
             assert Action.objects.get(status="awaiting").arguments["cups"] == 3
             assert Action.objects.filter(status="superseded").count() == 1
+
+    def test_what_is_asked_for_after_continue_must_fit_its_connection(self, shop, owner):
+        """Whether it fits was asked of what people were shown, not of this."""
+        cups = [2]
+
+        def fits(config: Any, has_secrets: bool, order: Any) -> None:
+            if order.cups > 5:
+                raise NotValid("This shop sells five cups at most.", field="cups")
+
+        def changing(run: Any) -> Any:
+            return act(run, "order tea", kind="shop.order", key="k", cups=cups[0])
+
+        changed_kind(fits=fits)
+        with handling(changing):
+            run = ask()
+            cups[0] = 6
+            Run.objects.filter(pk=run.pk).update(status="queued", due_at=clock.now())
+            settle()
+            assert (now_of(run).status, Action.objects.get().arguments["cups"]) == ("blocked", 2)
+            unblock(now_of(run), by=owner, choice="continue")
+            settle()
+        assert (now_of(run).status, now_of(run).error["message"]) == ("dead", "This shop sells five cups at most.")
+        assert Action.objects.get().arguments["cups"] == 2, "nothing else was put before people"
 
     def test_a_wake_up_without_a_settled_row_waits_again(self, story, shop, ben):
         run = ask(cups=2)

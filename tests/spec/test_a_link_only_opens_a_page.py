@@ -1,5 +1,6 @@
 """AP-01: whoever opens a link, a mail scanner, a chat preview, a browser that fetches ahead: it decides nothing."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -10,12 +11,13 @@ import pytest
 from django.conf import settings
 from django.test import Client, override_settings
 
+from approvals import channels, mornings, telling
 from approvals import links as one_builder
-from approvals import telling
-from approvals.carriers import CARRIERS
-from approvals.models import Action, Connection, Notice
-from project.lib import crypto
-from tests import addresses, builders
+from approvals.carriers import CARRIERS, TO_ONE
+from approvals.models import Action, Channel, Connection, Notice
+from project.lib import clock, crypto
+from project.people.models import User
+from tests import addresses, builders, feishu
 from tests.approvals.test_argument_forms import PULL
 from tests.approvals.test_carriers import ADDRESS, GOOD
 from tests.conftest import PASSWORD
@@ -28,13 +30,16 @@ from tests.recorder import Recorder
 from tests.telling import a_mailbox, reach
 
 pytestmark = pytest.mark.django_db
-ROBOTS = {
+TO_A_PERSON = "feishu to one person"
+WAYS = (*CARRIERS, TO_A_PERSON)
+READERS = {
     "a mail scanner": {"user-agent": "Mozilla/5.0 (Windows NT 10.0; Win64; x64) Safelinks"},
     "a chat preview": {"user-agent": "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"},
     "a social preview": {"user-agent": "facebookexternalhit/1.1"},
     "another chat's preview": {"user-agent": "TelegramBot (like TwitterBot)"},
     "a browser that fetches ahead": {"purpose": "prefetch", "sec-purpose": "prefetch;prerender"},
     "nobody in particular": {"user-agent": ""},
+    "a person": {"user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"},
 }
 
 
@@ -51,8 +56,8 @@ def links(action: Action) -> list[str]:
     return sorted({path + said for path in (*pages, *api, *ADMIN[:9])})
 
 
-def look(client: Client, paths: list[str], robots: Iterable[dict[str, str]]) -> None:
-    for path, headers in zip(paths, cycle(robots), strict=False):
+def look(client: Client, paths: list[str], readers: Iterable[dict[str, str]]) -> None:
+    for path, headers in zip(paths, cycle(readers), strict=False):
         for method in ("get", "head", "options"):
             answer = getattr(client, method)(path, headers=headers)
             assert answer.status_code < 500 or path.startswith("/readyz"), path
@@ -60,19 +65,19 @@ def look(client: Client, paths: list[str], robots: Iterable[dict[str, str]]) -> 
 
 def test_no_link_of_the_desk_decides_whoever_follows_it(asked):
     before = everything()
-    look(Client(), links(asked), ROBOTS.values())
+    look(Client(), links(asked), READERS.values())
     assert differences(before, everything()) == {}
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
-def test_no_link_of_the_action_decides_twenty_times_over(robot, asked):
+@pytest.mark.parametrize("reader", READERS)
+def test_no_link_of_the_action_decides_twenty_times_over(reader, asked):
     """AP-02: a preview of a chat follows every link and decides nothing."""
     before = everything()
     own = [path for path in links(asked) if f"/actions/{asked.pk}" in path]
     assert len(own) > 8
-    look(Client(), own * 3, [ROBOTS[robot]])
+    look(Client(), own * 3, [READERS[reader]])
     for _ in range(20):
-        Client().get(f"/actions/{asked.pk}?verdict=approve", headers=ROBOTS[robot], follow=True)
+        Client().get(f"/actions/{asked.pk}?verdict=approve", headers=READERS[reader], follow=True)
     assert differences(before, everything()) == {}
 
 
@@ -81,7 +86,7 @@ def test_no_link_decides_in_the_browser_of_somebody_who_may(asked, owner, sign_i
     browser = sign_in(owner)
     browser.post("/step-up", {"password": PASSWORD, "next": "/"})
     before = everything()
-    look(browser, links(asked), [ROBOTS["a browser that fetches ahead"]])
+    look(browser, links(asked), [READERS["a browser that fetches ahead"]])
     row = f"/admin/people/user/{asked.requested_by_id}"
     lists = [path for path in ADMIN if path.count("/") == 4]
     for path, verb in zip([*EACH, *lists], cycle(("GET", "HEAD", "OPTIONS", "GET", "HEAD")), strict=False):
@@ -95,7 +100,7 @@ def test_no_link_decides_in_the_browser_of_somebody_who_may(asked, owner, sign_i
 def test_a_person_opens_the_link_signs_in_reads_and_presses_once(asked, ben):
     browser = Client()
     for _ in range(20):
-        Client().get(f"/actions/{asked.pk}", follow=True, headers=ROBOTS["a mail scanner"])
+        Client().get(f"/actions/{asked.pk}", follow=True, headers=READERS["a mail scanner"])
     closed = browser.get(f"/actions/{asked.pk}", follow=True)
     assert closed.redirect_chain[-1][0].startswith("/sign-in")
     assert "acme/shop" not in closed.content.decode()
@@ -128,19 +133,71 @@ def a_way(system: str) -> Iterator[Callable[[], str]]:
         with a_mailbox() as box:
             yield lambda: box.taken[-1].message.get_content()
         return
+    if system == TO_A_PERSON:
+        fake = feishu.FakeFeishu()
+        with Recorder(fake.answer) as far, override_settings(EGRESS_ALLOW=[f"127.0.0.1:{far.port}"]):
+            sealed = crypto.seal({"app_secret": "app-secret-1", "encrypt_key": feishu.KEY})
+            config = {"api_url": far.url, "app_id": feishu.APP}
+            Connection.objects.create(slug="post", system="feishu", config=config, sealed_secrets=sealed)
+            yield lambda: json.dumps(fake.last)
+        return
     with Recorder(lambda *_: (200, {}, GOOD.get(system, {}))) as far:
-        channels = {"night": [f"json://127.0.0.1:{far.port}/night"]}
-        secrets = crypto.seal({"token": "T", "webhook_url": f"{far.url}/hook", "channels": channels})
+        named = {"night": [f"json://127.0.0.1:{far.port}/night"]}
+        secrets = crypto.seal({"token": "T", "webhook_url": f"{far.url}/hook", "channels": named})
         Connection.objects.create(slug="post", system=system, config={"api_url": far.url}, sealed_secrets=secrets)
         with override_settings(EGRESS_ALLOW=[f"127.0.0.1:{far.port}"]):
-            yield lambda: unquote_plus(far.seen[-1].body.decode())
+            yield lambda: unquote_plus([one for one in far.seen if "auth.test" not in one.path][-1].body.decode())
 
 
-@pytest.mark.parametrize("system", CARRIERS)
+def linked(person: User, system: str) -> Channel:
+    """The way of this person over the connection `post`."""
+    channel = reach(person, "post", {"smtp": "ben@example.org", "notify": "night", **ADDRESS}.get(system, ""))
+    if system == TO_A_PERSON:
+        Channel.objects.filter(pk=channel.pk).update(address=feishu.BEN, identity=feishu.BEN)
+    return Channel.objects.select_related("connection").get(pk=channel.pk)
+
+
+def morning(channel: Channel, later: Callable[..., None]) -> None:
+    mornings.tick()
+    builders.action(tier="low", status="delivered", settled_at=clock.now())
+    later(hours=24)
+    mornings.tick()
+
+
+OTHERS: dict[str, Callable[[Channel, Callable[..., None]], object]] = {  # of what the desk sends to its own people
+    "code": lambda channel, _: channels.send_code(channel),
+    "test": lambda channel, _: channels.try_out(channel),
+    "morning": morning,
+}
+
+
+def test_every_way_is_walked():
+    """One more system, or one more way over a system, is one more way here."""
+    assert TO_ONE.keys() == {"feishu"}
+    assert not TO_ONE.keys() - {system.partition(" ")[0] for system in WAYS}
+
+
+@pytest.mark.parametrize("system", WAYS)
+@pytest.mark.parametrize("what", OTHERS)
+def test_what_else_the_desk_writes_to_its_people_only_opens_pages_too(system, what, ben, sign_in, later):
+    pages = {f"{settings.BASE_URL}{path}" for path in ("/settings/notifications", "/done")}
+    with a_way(system) as last:
+        OTHERS[what](linked(ben, system), later)
+        links_in_it = set(re.findall(rf"{re.escape(settings.BASE_URL)}/[\w/.?=&-]*", last()))
+    assert links_in_it
+    assert links_in_it <= pages
+    browsers, before = [Client(), sign_in(ben)], everything()
+    for link in links_in_it:
+        for browser in browsers:
+            look(browser, [f"/{link.split('/', 3)[3]}"] * len(READERS), READERS.values())
+    assert differences(before, everything()) == {}
+
+
+@pytest.mark.parametrize("system", WAYS)
 @pytest.mark.parametrize("what", ["ask", "remind", "end"])
 def test_every_way_to_a_person_carries_the_one_link_and_it_only_opens(system, what, asked, ben, owner, sign_in, later):
     with a_way(system) as last:
-        reach(ben, "post", {"smtp": "ben@example.org", "notify": "night", **ADDRESS}.get(system, ""))
+        linked(ben, system)
         telling.tick()
         if what == "remind":
             later(hours=13)  # of a day
@@ -157,7 +214,7 @@ def test_every_way_to_a_person_carries_the_one_link_and_it_only_opens(system, wh
     browsers, before = [Client(), sign_in(ben)], everything()
     for link in links_in_it:
         for browser in browsers:
-            look(browser, [f"/{link.split('/', 3)[3]}"] * len(ROBOTS), ROBOTS.values())
+            look(browser, [f"/{link.split('/', 3)[3]}"] * len(READERS), READERS.values())
     assert differences(before, everything()) == {}
 
 

@@ -13,7 +13,7 @@ from tests import builders
 from tests.conftest import until
 from tests.imap_server import PASSWORD, ImapServer
 from tests.listening import events, listened, listener, state, turns
-from triggers import blobs, configure
+from triggers import blobs, configure, retention
 from triggers.errors import BadDelivery
 from triggers.listeners import imap, mail
 from triggers.models import Blob, DeadLetter, Event, Position, Refusal, Run, Source, Watch
@@ -372,10 +372,10 @@ def test_attachments_are_kept_beside_the_event(far, later, settings):
     assert (told["name"], told["type"], told["size"]) == ("in.pdf", "application/pdf", 1024)
     assert blobs.content(told["blob"]) == bytes(range(256)) * 4
     later(days=settings.RETENTION_DAYS - 1)
-    blobs.remove_unused(mail.clock.now())
+    retention.prune()
     assert Blob.objects.exists()
     later(days=2)
-    blobs.remove_unused(mail.clock.now())
+    retention.prune()
     with pytest.raises(LookupError):
         blobs.content(told["blob"])
 

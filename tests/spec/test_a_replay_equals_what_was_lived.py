@@ -49,10 +49,13 @@ def lift(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def ride(agent: Agent, *rides: tuple[str, int]) -> None:
-    """Each event at a later second than the one before."""
+    """Each event at a later second than the one before; one of 5 and more is said by a run that the agent started."""
     for type, n in rides:
         status = "suppressed" if type == "lost" else "routed"
-        event = builders.event(type, data={"n": n}, status=status, correlationid=agent.slug, received_at=clock.now())
+        own = list(Run.objects.filter(event__moved__agent=agent).order_by("pk").values_list("pk", flat=True))
+        by = own[-(n - 4) :][0] if n > 4 and own else None
+        told = {"status": status, "correlationid": agent.slug, "received_at": clock.now(), "emitted_by": by}
+        event = builders.event(type, data={"n": n}, **told)
         AgentEvent.objects.create(agent=agent, event=event)
         moving.catch_up(agent.pk)
         clock.shift += timedelta(seconds=1)

@@ -107,6 +107,22 @@ def test_called_again_it_doubts_nothing_twice(shop_connection, ben) -> None:
     assert Action.objects.get().attempts.count() == 1
 
 
+def test_the_log_has_the_doubt_like_any_other_try(shop_connection, ben, later, capsys) -> None:
+    with serving("medium", safety="unsafe"), handling(story):
+        approved(ben)
+        later(minutes=1)
+        settle()
+        assert Action.objects.get().status == "delivered"
+        later(seconds=1)
+        builders.run("story")
+        work()
+        say(Action.objects.latest("pk"), ben)
+        call_command("restored")
+        assert Action.objects.latest("pk").status == "unknown"
+        call_command("verify_audit")
+    assert "and the log has everything that became of it" in capsys.readouterr().out
+
+
 def test_the_switch_says_what_is_paused(db, capsys) -> None:
     call_command("switch")
     assert capsys.readouterr().out == "nothing is paused\n"

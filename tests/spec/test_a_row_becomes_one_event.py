@@ -369,6 +369,30 @@ def test_a_key_that_is_used_again_names_another_row(shop, tmp_path, later, ackno
     assert len(events("shop")) == 3
 
 
+def test_a_clock_that_is_set_back_hides_no_row_of_an_outbox(shop, tmp_path, later):
+    one = listener(outbox(tmp_path))
+    row = "INSERT INTO outbox VALUES (1, 'ping', '{}', NULL)"
+    for _ in range(2):
+        shop.execute(row)
+        turns(one)
+        later(hours=-1)
+    assert len(events("shop")) == 2
+
+
+def test_a_place_noted_of_a_time_to_come_hides_no_row(shop, tmp_path):
+    """As when the clock over there was set back."""
+    one = listener(sqlite_table(tmp_path, start="all"))
+    shop.execute(INSERT, (1, "first", at(0)))
+    turns(one)
+    ahead = {"text": "9999-12-31 00:00:00"}
+    Position.objects.update(value={"high": ahead, "floor": ahead})
+    shop.execute(INSERT, (2, "second", at(5)))
+    turns(one)
+    shop.execute(INSERT, (3, "third", at(6)))
+    turns(one)
+    assert names() == ["first", "second", "third"]
+
+
 def test_whoever_read_a_row_before_it_was_acknowledged_tells_it_no_more(shop, tmp_path, later):
     """Two listen, as while a source is changed: the second comes to tell when the first has acknowledged."""
     source = outbox(tmp_path)

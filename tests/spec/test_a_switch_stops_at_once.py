@@ -124,6 +124,23 @@ def test_what_has_no_code_any_more_can_still_be_stopped(approved: Action, monkey
         assert pausing.resume("handler", "story", by=None).paused is False
 
 
+@pytest.mark.parametrize(("status", "is_offered"), [("awaiting", True), ("rejected", False)])
+def test_what_only_a_program_outside_does_is_offered_while_it_waits(
+    ann: User, sign_in: Callable[[User], Client], status: str, is_offered: bool
+) -> None:
+    given = {"decided_at": clock.now(), "settled_at": clock.now()} if status == "rejected" else {}
+    builders.action("external.deploy", by=ann, tier="high", status=status, **given)
+    page = sign_in(ann).get("/freezes").content.decode()
+    assert ('value="kind external.deploy"' in page) == is_offered
+
+
+def test_a_handler_without_code_is_offered_while_a_run_of_it_waits(
+    ann: User, sign_in: Callable[[User], Client]
+) -> None:
+    builders.run("gone")
+    assert 'value="handler gone"' in sign_in(ann).get("/freezes").content.decode()
+
+
 def test_every_page_leads_to_where_everything_goes_on_again(ann: User, sign_in: Callable[[User], Client]) -> None:
     operator = sign_in(ann)
     operator.post("/switch", {"what": "all"})

@@ -10,7 +10,7 @@ from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.handlers import fresh, registered, work
-from triggers import claims, configure, dispatch, redrive
+from triggers import claims, configure, dispatch, redrive, upkeep
 from triggers.durable import Durable
 from triggers.envelope import Arrival
 from triggers.errors import NotValid, TriggerFull
@@ -642,3 +642,30 @@ def test_limits_that_make_no_sense_are_refused_by_name(limits: dict[str, Any], f
     with pytest.raises(NotValid) as refused:
         read_limits(limits)
     assert refused.value.facts["field"] == field
+
+
+@pytest.mark.parametrize("mode", ["live", "paused"])
+def test_an_archived_trigger_leaves_no_run_behind(mode: str, ann: User, later: Callable[..., None]) -> None:
+    """What has not started is cancelled and says why; what has goes on to its end, though its trigger was paused."""
+
+    def naps(run: Durable) -> str:
+        run.sleep("a nap", timedelta(hours=1))
+        return "rested"
+
+    with registered("naps", naps):
+        trigger = builders.trigger("naps")
+        begun = builders.run("naps", trigger=trigger)
+        work()
+        fresh_one = builders.run("naps", trigger=trigger)
+        Trigger.objects.filter(pk=trigger.pk).update(mode=mode)
+        upkeep.archive(trigger, by=ann)
+        dispatch.tick()
+        ended = fresh(fresh_one)
+        assert (ended.status, ended.reason, ended.ended_by, ended.started_at) == ("cancelled", "archived", ann, None)
+        later(hours=1, seconds=1)
+        dispatch.tick()
+        work()
+        assert fresh(begun).result == "rested"
+        again = redrive.rerun(fresh(begun), by=ann)
+        work()
+        assert fresh(again).status == "waiting", "a person may still run it again"

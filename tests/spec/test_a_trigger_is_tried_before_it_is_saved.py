@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from project import samples
 from project.lib import clock
+from project.people import roles
 from project.people.models import User
 from tests import builders
+from tests.conftest import person
 from tests.handlers import registered
 from triggers import picking, trying, upkeep
 from triggers.errors import NotValid
@@ -77,7 +79,7 @@ def test_the_estimate_says_how_often_it_would_have_run_and_how_many_approvals(br
 
 def test_every_sample_of_a_provider_can_be_tried(browser: Client) -> None:
     known = trying.samples()
-    assert {make()[0].provider for make in known.values()} == set(catalogue()) - {"none", "cloudevents"}
+    assert {make()[0].provider for make in known.values()} == set(catalogue()) - {"cloudevents"}
     assert set(known) <= set(samples.SAMPLES)
     rule = trying.rule_of("*", "**", "")
     for name in set(known) - {"github-ping"}:
@@ -106,6 +108,35 @@ def test_a_click_on_a_field_adds_its_clause_without_a_script(browser: Client) ->
     assert picked.context["bench"].would == 1
     either = picking.joined("event.data.n > 3 || event.data.n < 1", "event.data.x == 1")
     assert either == "(event.data.n > 3 || event.data.n < 1) && event.data.x == 1"
+
+
+def test_fields_to_click_are_those_of_the_newest_event_of_its_type(browser: Client) -> None:
+    wanted = issues("opened")[0]
+    for _ in range(60):  # more than are listed
+        builders.event(type="github.push", data={"ref": "refs/heads/main"})
+    page = browser.post("/triggers/new", typed(type_pattern="github.issues", **{"try": "past"}))
+    assert "event.data.action" in {one.path for one in page.context["bench"].fields}
+    assert f"E-{wanted.pk}, the newest of its type" in page.text
+    since = Event.objects.latest("pk").pk - 1
+    waiting = browser.post("/triggers/new", typed(type_pattern="github.issues", waiting_since=since, **{"try": "1"}))
+    assert waiting.context["bench"].fields == [], "what came meanwhile is of another type"
+    none = browser.post("/triggers/new", typed(type_pattern="github.star.*", **{"try": "past"}))
+    assert "Nothing of its type came yet" in none.text
+
+
+@pytest.mark.parametrize(
+    ("before", "clause", "after"),
+    [
+        ("event.data.n == 10", "event.data.n == 1", "event.data.n == 10 && event.data.n == 1"),
+        ('!(event.type == "a")', 'event.type == "a"', '!(event.type == "a") && event.type == "a"'),
+        ("event.data.n > 3 && event.data.m == 1", "event.data.m == 1", "event.data.n > 3 && event.data.m == 1"),
+        ("event.data.m  ==  1", "event.data.n == 1", "event.data.m  ==  1 && event.data.n == 1"),
+        ("event.data.n == 1 // one", "event.data.m == 1", "event.data.n == 1 // one\n&& event.data.m == 1"),
+        ("event.data.n ==", "event.data.m == 1", "event.data.n == && event.data.m == 1"),  # still to be mended
+    ],
+)
+def test_a_click_adds_what_is_not_asked_for_yet(before: str, clause: str, after: str) -> None:
+    assert picking.joined(before, clause) == after
 
 
 VALUES = st.recursive(
@@ -181,3 +212,36 @@ class TestOverTheApi:
         lately = ask(estimate=True).json()["estimate"]
         assert (lately["looked"], lately["matched"], lately["approvals"], lately["is_cut"]) == (3, 2, None, False)
         assert ask().json()["estimate"] is None
+
+    def test_what_is_not_saved_yet(self, with_token: Callable[..., Client], owner: User, browser: Client) -> None:
+        """A changed filter, or a trigger that is not there: for who configures and reads payloads."""
+        builders.trigger("deploy", slug="mine", filter=OPENED, filter_plan=compile_filter(OPENED), enabled=False)
+        issues("opened", "opened", "closed")
+
+        def ask(client: Client, slug: str, **draft: str) -> Any:
+            body = {"draft": draft, "estimate": True}
+            return client.post(f"/api/v1/triggers/{slug}/test", body, content_type="application/json")
+
+        admin = with_token(owner, "configure", "operate")
+        closed = 'event.data.action == "closed"'
+        assert ask(admin, "mine", filter=closed).json()["matched"] == 1
+        assert ask(admin, "mine", type_pattern="github.push").json()["matched"] == 0
+        told = ask(admin, "to-come", source="github", type_pattern="github.*", handler="deploy", filter=closed).json()
+        assert (told["matched"], told["estimate"]["matched"]) == (1, 1)
+        refused = ask(admin, "to-come", filter="event.data.action ==")
+        assert (refused.status_code, refused.json()["field"]) == (422, "filter")
+        for scopes in (("read",), ("configure",), ("read", "operate")):
+            assert ask(with_token(owner, *scopes), "mine", filter=closed).status_code == 403
+        assert [row.slug for row in Trigger.objects.all()] == ["mine"]
+        assert Trigger.objects.get().filter == OPENED
+
+
+def test_a_filter_is_asked_of_events_only_for_who_may_read_them(sign_in: Callable[[User], Client]) -> None:
+    """The answer says what stands in them."""
+    builders.trigger("deploy", slug="mine")
+    issues("opened")
+    adam = sign_in(person("adam", roles.VIEWER, roles.ADMIN))
+    form = {"source": "github", "type_pattern": "**", "handler": "deploy", "filter": OPENED, "try": "past"}
+    page = adam.post("/triggers/mine", form)
+    assert (page.status_code, page.context.get("bench")) == (422, None)
+    assert "is for who may read them" in page.content.decode()

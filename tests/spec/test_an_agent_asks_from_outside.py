@@ -26,7 +26,7 @@ from tests.ruled import rule
 from triggers import retention
 from triggers.models import Audit
 
-pytestmark = pytest.mark.usefixtures("connection")
+pytestmark = pytest.mark.usefixtures("connection", "high_has_its_rule")
 
 
 @pytest.fixture

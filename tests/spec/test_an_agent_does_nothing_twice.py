@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from approvals.act import act
+from approvals.connectors.http import HTTP_REQUEST
 from approvals.errors import Refused
-from approvals.kinds import Far, Now
+from approvals.kinds import KINDS, Far, Now
 from approvals.models import Action
 from approvals.tiers import Tier
 from project.agent import tools
@@ -16,7 +17,7 @@ from tests.agent_runs import Playing, actions, again, stage, start
 from tests.nodding import Order, Shop, changed_kind, now_of, say, serving, settle
 from tests.scripted_model import calls, fails, says
 from triggers import redrive
-from triggers.models import DeadLetter, Run
+from triggers.models import DeadLetter, Run, Trigger
 
 pytestmark = pytest.mark.django_db
 TEA, MILK = ("shop_order", {"item": "tea", "cups": 2}), ("shop_order", {"item": "milk"})
@@ -115,7 +116,67 @@ def test_a_person_who_ticks_it_has_that_effect_again_and_no_other(shop, playing,
     assert ordered(shop) == ["tea", "milk", "tea"]
 
 
-def test_what_a_tool_of_your_own_asks_for_is_known_by_the_call(shop, playing, owner):
+def test_the_same_at_two_connections_is_done_once_at_each_in_whatever_order(shop, playing, owner):
+    for slug in ("north", "south"):
+        builders.connection("shop", slug=slug, practice=False)
+    north, south = (("shop_order_north", TEA[1]), ("shop_order_south", TEA[1]))
+    playing(calls(north), calls(south), says("done"))
+    run = start(tools=["shop.order@north", "shop.order@south"])
+    playing(calls(south), calls(north), says("done"))
+    assert from_the_start(run, owner).status == "succeeded"
+    assert [action.connection.slug for action in actions()] == ["north", "south"]
+    assert len({action.key for action in actions()}) == 2, "one account may stand behind both"
+
+
+def test_it_is_known_at_its_connection_however_the_tool_is_called(shop, playing, owner):
+    playing(calls(TEA), says("done"))
+    run = start()
+    Trigger.objects.update(config={**run.trigger.config, "tools": ["shop.order@practice-shop"]})
+    playing(calls(("shop_order_practice-shop", TEA[1])), says("done"))
+    assert (from_the_start(run, owner).status, ordered(shop)) == ("succeeded", ["tea"])
+
+
+def test_how_it_is_done_makes_it_no_other_effect(shop, playing, owner):
+    assert (HTTP_REQUEST.manner, KINDS["mcp.call"].manner) == (("timeout",), ("tier",))
+    changed_kind(manner=("cups",))
+    playing(calls(TEA), says("done"))
+    run = start()
+    playing(calls(("shop_order", {"item": "tea", "cups": 3})), says("done"))
+    new = from_the_start(run, owner)
+    again(new)
+    assert (now_of(new).status, ordered(shop)) == ("succeeded", ["tea"])
+
+
+def test_what_came_to_nothing_stands_for_none_that_was_done(shop, playing, owner, ben):
+    """The first of two that are alike is rejected, the second happens: the next is a third, and is not that one."""
+    changed_kind(tier=Tier.MEDIUM)
+    model = playing(calls(TEA, TEA), calls(TEA), says("done"))
+    run = start()
+    first, second = actions()
+    say(first, ben, "reject")
+    say(second, ben)
+    settle()
+    *_, third = actions()
+    say(third, ben)
+    settle()
+    assert (now_of(run).status, ordered(shop), model.results()["c1"]["action"]) == (
+        "succeeded",
+        ["tea", "tea"],
+        f"A-{third.pk}",
+    )
+    playing(calls(TEA, TEA), says("done"))
+    assert (from_the_start(run, owner).status, len(actions())) == ("succeeded", 3)
+
+
+def test_what_an_older_desk_called_otherwise_is_known_all_the_same(shop, playing, owner):
+    playing(calls(TEA), says("done"))
+    run = start()
+    Action.objects.update(key=f"R-{run.pk}/shop.order/{'0' * 32}")
+    playing(LOOK, calls(TEA), says("done"))
+    assert (from_the_start(run, owner).status, ordered(shop)) == ("succeeded", ["tea"])
+
+
+def test_what_a_tool_of_your_own_asks_for_is_known_by_what_it_is(shop, playing, owner):
     @tools.tool()
     def supper(run: Any, guests: int) -> str:
         """Order what they need."""

@@ -11,11 +11,12 @@ from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.handlers import registered, work
-from triggers import agents, dispatch, machines, moving
+from triggers import agents, dispatch, machines, moving, redrive
 from triggers.errors import NotValid, Permanent, SlugTaken
 from triggers.ingest import match_stored, store_internal
 from triggers.machines import BadMachine, DuplicateMachine, Move, machine
 from triggers.models import Agent, AgentEvent, Audit, Event, Run, Source
+from triggers.replaying import replay
 from triggers.retention import prune
 
 pytestmark = pytest.mark.django_db
@@ -212,6 +213,62 @@ def test_a_machine_hears_that_a_run_of_its_own_died(kitchen: Agent, send: Callab
     assert state() == "broken"
     death = Event.objects.get(type="nightdesk.run.dead")
     assert (death.correlationid, death.hops) == ("kitchen", 1)
+
+
+class TestAStateThatWasLeft:
+    """What its run says counts until another event has moved the agent on."""
+
+    @pytest.fixture
+    def says(self, commits: Any) -> Callable[..., tuple[str, str]]:
+        """`says(run, "heat.off")`: the run emits it; how the event ended, and the state."""
+
+        def emit(run: Run, type: str, **more: Any) -> tuple[str, str]:
+            told = more or {"source": "/nightdesk", "emitted_by": run.pk}
+            with commits():
+                store_internal(type=type, correlationid="kitchen", hops=1, **told)
+            return AgentEvent.objects.latest("number").outcome, state()
+
+        return emit
+
+    @pytest.fixture
+    def runs(self, kitchen: Agent, send: Callable[..., int]) -> list[Run]:
+        """Of the action of the move into `hot`, and of that state."""
+        send("heat.on")
+        return list(Run.objects.order_by("pk"))
+
+    def test_its_run_is_let_go_and_that_of_the_move_is_not(self, runs: list[Run], send: Callable[..., int]) -> None:
+        send("heat.off")
+        bell, tea = Run.objects.order_by("pk")
+        assert (bell.cancel_requested_at, tea.cancel_reason) == (None, "state_left")
+        dispatch.tick()
+        assert [(run.status, run.reason) for run in Run.objects.order_by("pk")][1] == ("cancelled", "state_left")
+        assert replay(Agent.objects.get()).is_equal
+
+    def test_what_it_says_comes_too_late(self, runs: list[Run], send: Callable[..., int], says: Any) -> None:
+        bell, tea = runs
+        send("heat.off")
+        assert says(tea, "heat.on") == ("too_late", "cold")
+        died = {"source": "/nightdesk", "subject": f"runs/{tea.pk}"}
+        assert says(tea, "nightdesk.run.dead", **died) == ("too_late", "cold")
+        assert says(bell, "heat.on") == ("moved", "hot"), "an action goes on whatever becomes of the agent"
+        assert replay(Agent.objects.get()).is_equal
+
+    def test_run_again_it_comes_too_late_as_well(
+        self, runs: list[Run], send: Callable[..., int], says: Any, owner: User
+    ) -> None:
+        send("heat.off")
+        dispatch.tick()
+        assert says(redrive.rerun(Run.objects.get(pk=runs[1].pk), by=owner), "heat.on") == ("too_late", "cold")
+
+    def test_what_it_moved_itself_it_may_move_on(self, runs: list[Run], says: Any, send: Callable[..., int]) -> None:
+        _, tea = runs
+        assert says(tea, "heat.off") == ("moved", "cold")
+        assert says(tea, "heat.on") == ("moved", "hot")
+        first, second = Run.objects.filter(handler="make-tea").order_by("pk")
+        assert (first.cancel_requested_at, second.cancel_requested_at) == (None, None)
+        assert says(second, "heat.off") == ("moved", "cold")
+        assert says(tea, "heat.on") == ("too_late", "cold"), "the state that it led to has spoken since"
+        assert replay(Agent.objects.get()).is_equal
 
 
 def test_what_the_desk_says_on_the_way_is_no_part_of_its_history(kitchen: Agent, commits: Any) -> None:

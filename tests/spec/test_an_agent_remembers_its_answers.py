@@ -10,19 +10,21 @@ from django.utils.module_loading import import_string
 
 from approvals.models import Action
 from approvals.tiers import Tier
+from project.agent import budget
+from project.agent.config import Config
 from project.agent.models import Reservation, Spending
 from project.lib import clock
 from tests import builders
 from tests.agent_runs import Playing, stage, start, trigger_of
 from tests.chaos.faults import CAUSES
-from tests.dying import Gone, dying_behind, taken_up_again
+from tests.dying import dying_behind, to_its_end
 from tests.nodding import Shop, changed_kind, now_of, say, serving, settle
 from tests.scripted_model import calls, drips, fails, hangs_up, says
 from triggers import redrive
 from triggers.durable import Durable
 from triggers.errors import GivenBack
 from triggers.journal import Journal
-from triggers.models import DeadLetter, Run, Step
+from triggers.models import DeadLetter, Step
 
 pytestmark = pytest.mark.django_db
 
@@ -65,22 +67,13 @@ def test_no_answer_that_was_kept_is_paid_for_again_wherever_the_worker_dies(shop
         looks = calls(("event_search", {"words": "tea"}))
         model = playing(looks, calls(("shop_order", {"cups": 2})), says("done"))
         with dying_behind(nth) as passed:
-            run = to_its_end()
+            run = to_its_end(lambda: start(tools=["shop.order", "event.search"]))
         assert (run.status, model.paid) == ("succeeded", 3), f"it died at commit {nth}"
         assert [order.cups for order in shop.done.values()] == [2]
         if passed.commits < nth:
             break
         deaths += 1
     assert deaths >= 9, "each step, wait and end of the run is such a place"
-
-
-def to_its_end() -> Run:
-    """Workers take the run up until it has ended; where one dies, its lease is over and the next one comes."""
-    try:
-        start(tools=["shop.order", "event.search"])
-    except Gone:
-        taken_up_again()
-    return Run.objects.latest("pk")
 
 
 def test_a_worker_without_time_for_a_whole_request_gives_the_run_back(shop, playing):
@@ -200,6 +193,19 @@ class TestBudgets:
         later(days=1)
         assert start(trigger=trigger).reason == ""
         assert model.paid == 4
+
+    @pytest.mark.parametrize("name", ["price_in", "price_out", "max_cost", "day_cost"])
+    def test_more_dollars_than_can_be_added_up_are_refused(self, name):
+        with pytest.raises(ValueError, match="less than or equal to 1000000"):
+            Config.model_validate({"instructions": "x", name: "1e400"})
+
+    def test_answers_of_any_price_are_added_up(self):
+        """A provider says the price itself; a graph its own."""
+        run, limits = builders.run("agent", trigger=trigger_of()), {"day_tokens": 10**9, "day_cost": None}
+        for number in range(3):
+            budget.note(run, f"s{number}", "m", {"tokens_in": 1, "tokens_out": 1, "cost": "1e20"})
+        budget.hold(run, limits, 100, "1", 60)
+        assert sum(Spending.objects.values_list("micros", flat=True)) == 3 * budget.MOST_MICROS
 
     @pytest.mark.parametrize("gone_for", [{"minutes": 1}, {"minutes": 5}])
     def test_what_a_worker_that_is_gone_held_back_is_free_again_after_a_while(self, shop, playing, later, gone_for):

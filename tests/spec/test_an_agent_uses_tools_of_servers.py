@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from approvals.clearing import settle_unknown
 from approvals.errors import NotValid
 from approvals.kinds import KINDS
 from approvals.models import Action, Connection
@@ -139,11 +140,25 @@ def test_arguments_that_do_not_fit_its_schema_are_never_sent(server, playing):
     assert "word" in model.results()["c1"]["why"]
 
 
-def test_a_tool_that_fails_is_told_to_the_model(server, playing, ben, nod):
+def test_one_that_fails_may_have_acted_first_and_a_person_says_what_came_of_it(server, playing, ann, ben, nod):
     server.faults.append("fail")
     model = playing(calls(ORDER), says("done"))
-    begin()
+    run = begin()
     nod(actions()[0], ben)
+    [action] = actions()
+    assert (action.status, now_of(run).status, len(model.asked)) == ("unknown", "waiting", 1)
+    assert "no tea today" in action.error["message"]
+    settle_unknown(action, by=ann, status="failed", note="they wrote: no tea today")
+    settle()
+    assert (now_of(run).status, len(server.called)) == ("succeeded", 1)
+    assert "may have happened all the same. they wrote: no tea today" in model.results()["c1"]["why"]
+
+
+def test_one_that_only_looks_and_fails_is_told_to_the_model(server, playing):
+    server.faults.append("fail")
+    Connection.objects.update(config={"url": server.url, "tools": ["order: read"]})
+    model = playing(calls(ORDER), says("done"))
+    assert begin().status == "succeeded"
     assert "no tea today" in model.results()["c1"]["why"]
 
 

@@ -56,8 +56,17 @@ def test_both_texts_are_kept_with_who_and_why(asked, ben):
     assert (yes.verdict, yes.revision, yes.digest) == ("approve", 2, after.digest)
     assert after.digest != asked.digest
     assert after.proposal_digest == asked.digest
-    trail = Audit.objects.filter(kind="action", ref=str(asked.pk)).order_by("pk").values_list("verb", flat=True)
-    assert list(trail) == ["propose", "edit", "approve"]
+    trail = Audit.objects.filter(kind="action", ref=str(asked.pk)).order_by("pk")
+    assert list(trail.values_list("verb", flat=True)) == ["propose", "edit", "approve"]
+    told = trail.get(verb="edit").detail
+    assert (told["revision"], told["digest"]) == (2, after.digest)
+    assert {name: told["saw"][name] for name in ("title", "tier", "digest", "revision", "given")} == {
+        "title": "Order 3 tea",
+        "tier": "medium",
+        "digest": asked.digest,
+        "revision": 1,
+        "given": 0,
+    }
 
 
 def test_an_edit_that_changes_nothing_is_a_plain_yes(asked, ben):
@@ -127,7 +136,7 @@ def test_on_medium_the_yes_of_who_edited_counts_also_after_a_take_back(asked, be
 
 class TestHigh:
     @pytest.fixture
-    def asked(self, asked):
+    def asked(self, asked, high_has_its_rule):
         changed_kind(tier=Tier.HIGH)
         Action.objects.update(tier="high")
         return now_of(asked)
@@ -152,7 +161,7 @@ class TestHigh:
         assert say(asked, ben, "reject", stepped_up=True).status == "rejected"
 
 
-def test_the_tier_is_computed_again_and_a_yes_to_what_became_high_does_not_count(asked, ben):
+def test_the_tier_is_computed_again_and_a_yes_to_what_became_high_does_not_count(asked, ben, high_has_its_rule):
     changed_kind(tier=Tier.HIGH)
     said = say(asked, ben, arguments=LESS)
     assert (said.status, said.given, now_of(asked).tier) == ("awaiting", 0, "high")

@@ -59,7 +59,7 @@ class TestWithItsCommit:
             builders.run("careless")
             work()
         assert shop.sent == []
-        assert "durable" in Run.objects.get().error["message"]
+        assert (Run.objects.get().status, Run.objects.get().error["type"]) == ("dead", "AskedInTransaction")
 
     def test_one_whose_proposal_fails_half_way_leaves_nothing(self, shop, monkeypatch):
         def broken(*_: Any, **__: Any) -> None:

@@ -130,6 +130,37 @@ def test_a_sender_who_invents_types_fills_no_table(monkeypatch: pytest.MonkeyPat
     assert EventType.objects.count() == 3
 
 
+def test_types_that_were_invented_once_make_room_for_those_that_come(
+    monkeypatch: pytest.MonkeyPatch, later: Any
+) -> None:
+    monkeypatch.setattr(learning, "MOST_TYPES", 3)
+    builders.source()
+    come(1, 2, type="shop.real")
+    for number in range(2):
+        come(1, type=f"shop.t{number}")
+    learning.learn()
+    EventType.objects.filter(type="shop.t1").update(description="kept by a person")
+    later(days=2)
+    come(1, type="shop.new")
+    learning.learn()
+    assert set(EventType.objects.values_list("type", flat=True)) == {"shop.real", "shop.t1", "shop.new"}
+
+
+def test_a_schema_lists_no_people() -> None:
+    builders.source()
+    for number in range(30):
+        data = {
+            "mail": f"{'ann' if number % 2 else 'ben'}@example.org",
+            "phone": f"+49 30 123456{number % 2}",
+            "tier": "low",
+        }
+        builders.event("shop.order", data=data)
+    learning.learn()
+    row = EventType.objects.get()
+    assert "enum" in row.schema["properties"]["tier"]
+    assert not any(word in repr((row.schema, row.shape)) for word in ("example.org", "123456"))
+
+
 def test_a_gap_that_may_be_an_open_transaction_is_waited_for() -> None:
     at = builders.event().received_at
     heads = [(5, "a", "s", at, True), (6, "a", "s", at, True), (8, "a", "s", at, True)]

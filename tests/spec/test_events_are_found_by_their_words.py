@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
@@ -24,7 +24,9 @@ def came(data: Any, **fields: Any) -> int:
 
 
 def found(question: str, *, payloads: bool = True) -> list[int]:
-    return list(Event.objects.filter(search.matching(question, payloads=payloads)).values_list("pk", flat=True))
+    return list(
+        Event.objects.filter(search.matching(question, payloads=payloads)).order_by("pk").values_list("pk", flat=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,30 @@ def test_two_rounds_at_once_and_large_payloads_do_no_harm(monkeypatch: pytest.Mo
     assert EventWords.objects.count() == 2
     assert len(found("again")) == 1
     assert found("never") == [], "only so many words of one payload"
+
+
+def test_a_letter_that_becomes_eighteen_is_no_reason_to_stop() -> None:
+    """As it is folded; PostgreSQL takes a MiB of different words."""
+    words = [f"\ufdfa{chr(0x4E00 + n % 0x5000)}\ufdfa{n}" for n in range(30_000)]
+    builders.event(raw=json.dumps({"words": words}, ensure_ascii=False).encode())
+    after = came({"n": "after"})
+    desk.tick()
+    assert found("after") == [after]
+
+
+def test_an_event_the_index_takes_in_no_form_leaves_the_others_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, _, after = (came({"n": name}) for name in ("before", "poison", "after"))
+    kept = EventWords.objects.bulk_create
+
+    def create(rows: list[EventWords], **how: Any) -> Any:
+        if any("poison" in row.whole for row in rows):
+            raise DatabaseError("too long for what it is")
+        return kept(rows, **how)
+
+    monkeypatch.setattr(search.EventWords.objects, "bulk_create", create)
+    desk.tick()
+    assert [found(name) for name in ("before", "poison", "after")] == [[before], [], [after]]
+    assert search.index() == 0, "it is not tried again"
 
 
 def test_the_door_writes_no_words(client: Client) -> None:

@@ -100,12 +100,15 @@ def test_milliseconds_for_seconds_are_named_as_what_they_are() -> None:
 
 @pytest.mark.parametrize("name", CLOUDEVENTS)
 def test_a_cloudevent_at_the_door(name: str) -> None:
-    builders.source("shop", kind="cloudevents", provider="", types=["**"])
+    builders.source("shop", kind="cloudevents", provider="", types=["**"], rate_limit={"limit": 50, "period": 30})
     record = CLOUDEVENTS[name]
     expect = record["expect"]
     answer = send(record, "shop", Authorization=f"Bearer {builders.SECRET}")
     if name == "http_webhook_options_handshake":
-        assert answer.status == 405
+        told = {name.lower(): value for name, value in expect["response_headers"].items()}
+        assert (answer.status, answer.body) == (200, b"")
+        assert answer.headers.items() >= told.items()
+        assert not Event.objects.exists()
     elif expect.get("valid") is False:
         assert (answer.status, answer.json["code"]) == (422, "not_valid")
         assert not Event.objects.exists()
@@ -124,6 +127,18 @@ def test_a_cloudevent_at_the_door(name: str) -> None:
             "subject": events[0].subject,
         }
         assert told.items() >= expect.get("attributes", {}).items()
+
+
+def test_only_a_source_of_cloudevents_says_who_may_ring() -> None:
+    builders.source("shop", kind="cloudevents", provider="", types=["**"])
+    builders.source("github")
+    asks = {"method": "OPTIONS", "headers": {"WebHook-Request-Origin": "far.example"}}
+    odd = {"method": "OPTIONS", "headers": {"WebHook-Request-Origin": "a b"}}
+    answers = deliver(
+        {"slug": "shop", **asks}, {"slug": "github", **asks}, {"slug": "none", **asks}, {"slug": "shop", **odd}
+    )
+    assert [answer.status for answer in answers] == [200, 405, 404, 405]
+    assert answers[0].headers["webhook-allowed-rate"] == "*"
 
 
 def test_the_bytes_of_a_binary_event_come_back() -> None:

@@ -19,7 +19,7 @@ from tests.handlers import work
 from tests.nodding import carry_out, handling, now_of, say, settle
 from triggers.models import DeadLetter, Event, Run, Source
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.usefixtures("high_has_its_rule")
 
 TOLD_TWICE_RATHER_THAN_NEVER = "notify.send"  # to our own people; its module says so
 DEAF_TO_RETRY_AFTER = ("notify.send", "email.send")  # their protocols have no such word

@@ -8,12 +8,13 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
 
-from approvals import decide, requesters
+from approvals import decide, policy, requesters
 from approvals.act import act
 from approvals.errors import NotReviewer, ReasonRequired, SelfApproval, StepUpRequired
 from approvals.kinds import ASKED_BY
 from approvals.models import Act, Action, Channel, Decision
-from project.lib import clock, rung
+from approvals.models.action import EVERYBODY
+from project.lib import clock, tester
 from project.people import roles
 from project.people.models import ApiToken, User
 from tests import builders
@@ -154,7 +155,7 @@ class TestWhoGaveItSomethingToWorkOn:
     WAYS: ClassVar[dict[str, Callable[[Run, User], Any]]] = {
         "who rang": lambda run, ben: Event.objects.filter(pk=run.event_id).update(requester=ben),
         "who pressed Send a test delivery": lambda run, ben: Event.objects.filter(pk=run.event_id).update(
-            headers=rung.header_of(ben.pk)
+            headers=tester.header_of(ben.pk)
         ),
         "who rang for what was gathered into it": lambda run, ben: Gathered.objects.create(
             run=run, event=builders.event(requester=ben)
@@ -182,7 +183,7 @@ class TestWhoGaveItSomethingToWorkOn:
         again = builders.run(rerun_of=run)
         assert requesters.chain(again, four_eyes=False) == [ben.pk]
 
-    @pytest.mark.parametrize("headers", [{rung.HEADER: "1"}, {rung.HEADER: "1:x:y"}, {ASKED_BY: "1"}])
+    @pytest.mark.parametrize("headers", [{tester.HEADER: "1"}, {tester.HEADER: "1:x:y"}, {ASKED_BY: "1"}])
     def test_is_nobody_whom_a_stranger_names(self, headers, ben):
         builders.action(by=ben)
         assert requesters.chain(builders.run(event=builders.event(headers=headers)), four_eyes=False) == []
@@ -301,3 +302,38 @@ class TestWhoWroteIt:
     def test_ends_with_the_link(self, linked):
         Channel.objects.filter(pk=linked.pk).update(removed_at=clock.now())
         assert self.chain(self.SAID["a message"]) == []
+
+
+class TestMoreIsBehindItThanIsLookedThrough:
+    @pytest.fixture
+    def asked(self, monkeypatch: pytest.MonkeyPatch, ann: User) -> Run:
+        """A run that repeats one that repeats one, where two are looked through."""
+        monkeypatch.setattr(requesters, "MOST_RUNS", 2)
+        first = builders.run("story", requester=ann)
+        return builders.run("story", rerun_of=builders.run("story", rerun_of=first))
+
+    @pytest.mark.parametrize("tier", ["medium", "high"])
+    def test_nobody_says_yes_to_it_and_everybody_may_say_no(
+        self, asked: Run, connection: Any, ann: User, ben: User, tier: str
+    ) -> None:
+        with serving(tier), handling(lambda run: act(run, "order", kind="shop.order")):
+            settle()
+            action = Action.objects.get(run=asked)
+            assert action.requester_chain[-1] == EVERYBODY
+            for person_ in (ann, ben):
+                with pytest.raises(SelfApproval, match="nobody can tell who asked for it"):
+                    say(action, person_, reason="fine", stepped_up=True)
+            assert not policy.able(action, policy.ruling_of(action)).exists(), "and the desk says that nobody may"
+            assert say(action, ben, "reject", stepped_up=True).status == "rejected"
+
+    def test_it_is_no_wish_of_a_person(self, asked: Run) -> None:
+        """A rule that lets people go on lets nobody on whom it could not find."""
+        Run.objects.update(requester=None)
+        wish = policy.Asked("shop.order", {}, "", "", "", asked, None)
+        assert requesters.chain(asked, four_eyes=False) == [EVERYBODY]
+        assert wish.is_by_agent
+
+    def test_it_opens_nothing_to_read_for_anybody(self, asked: Run, connection: Any, eve: User) -> None:
+        with serving(), handling(lambda run: act(run, "order", kind="shop.order")):
+            settle()
+        assert not Action.objects.get(run=asked).asked_by(eve)

@@ -38,8 +38,10 @@ def test_the_log_says_what_stood_above_the_buttons(ann: User, ben: User) -> None
     assert row.detail["saw"] == shown
 
 
-@pytest.mark.parametrize("verb", ["cancel", "take back", "reject"])
-def test_every_move_of_a_person_names_the_bytes_it_was_about(verb: str, ann: User, ben: User, sign_in: Any) -> None:
+@pytest.mark.parametrize("verb", ["cancel", "take back", "reject", "say delivered"])
+def test_every_move_of_a_person_names_the_bytes_it_was_about(
+    verb: str, ann: User, ben: User, owner: User, sign_in: Any
+) -> None:
     action = builders.action(by=ann, arguments=PULL)
     client = sign_in(ben)
     if verb == "take back":
@@ -47,11 +49,15 @@ def test_every_move_of_a_person_names_the_bytes_it_was_about(verb: str, ann: Use
         client.post(f"/actions/{action.pk}/take-back")
     elif verb == "cancel":
         client.post(f"/actions/{action.pk}/cancel")
+    elif verb == "say delivered":
+        Action.objects.filter(pk=action.pk).update(status="unknown", tries=1)
+        sign_in(owner).post(f"/actions/{action.pk}/outcome", {"status": "delivered", "note": "I looked"})
     else:
         press(client, action, "reject")
     rows = Audit.objects.filter(kind="action", verb=verb)
     assert rows.exists()
-    assert {(row.by, row.detail["digest"]) for row in rows} == {(ben, action.digest)}
+    by = owner if verb == "say delivered" else ben
+    assert {(row.by, row.detail.get("digest")) for row in rows} == {(by, action.digest)}
     assert all("revision" in row.detail for row in rows)
 
 

@@ -15,7 +15,7 @@ from tests.handlers import fresh, registered, work
 from triggers import bulk, redrive, schemas_bulk
 from triggers.durable import Durable
 from triggers.errors import AlreadyAtWork, NotValid, Permanent
-from triggers.models import Audit, Breaker, Bulk, BulkItem, DeadLetter, Run
+from triggers.models import Audit, Breaker, Bulk, BulkItem, DeadLetter, Event, Gathered, Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 API = "/api/v1"
@@ -432,3 +432,31 @@ def test_stored_events_run_again_with_the_triggers_one_names(ann: User, later: L
         assert (answer.status_code, answer.json()["total"]) == (202, 3)
         go_on(later, rounds=2)
     assert sorted(seen) == missed
+
+
+def test_events_that_one_run_gathered_are_run_again_by_it_once(ann: User, later: Later) -> None:
+    """A run that debouncing made of three events has all three again, and none of them runs alone beside it."""
+    got: list[list[int]] = []
+    with registered("story", lambda run: got.append([event.pk for event in run.events])):
+        mine, other = builders.trigger("story"), builders.trigger("story")
+        events = [builders.event() for _ in range(3)]
+        run = builders.run("story", trigger=mine, event=events[-1], status="succeeded", finished_at=clock.now())
+        Gathered.objects.bulk_create(Gathered(run=run, event=event) for event in events)
+        chosen = Event.objects.filter(pk__in=[event.pk for event in events])
+        job = bulk.press("run_again", chosen, by=ann, filter={}, triggers=[mine], canary=0)
+        go_on(later, rounds=2)
+        all_three = [event.pk for event in events]
+        assert got == [all_three]
+        assert outcomes(job) == ["skipped", "skipped", "started"]
+        told = job.items.order_by("pk").first()
+        assert told is not None
+        assert f"E-{run.event_id}" in told.detail
+        got.clear()
+        bulk.press("run_again", chosen, by=ann, filter={}, triggers=[other], canary=0)
+        go_on(later, rounds=2)
+        assert sorted(got) == [[pk] for pk in all_three], "of another trigger nobody gathered them"
+        got.clear()
+        without = chosen.exclude(pk=run.event_id)
+        bulk.press("run_again", without, by=ann, filter={"some": True}, triggers=[mine], canary=0)
+        go_on(later, rounds=2)
+        assert sorted(got) == [[pk] for pk in all_three[:2]], "the one that would bring them was not chosen"

@@ -11,7 +11,7 @@ from django.test import Client
 from approvals import decide, deliver, freezing, outside
 from approvals.act import act
 from approvals.clearing import settle_unknown
-from approvals.errors import ApprovalProblem, OutcomeUnknown
+from approvals.errors import ApprovalProblem, NotSent, OutcomeUnknown
 from approvals.kinds import Far, Now
 from approvals.models import Action, Connection
 from project.lib import clock
@@ -138,6 +138,7 @@ class TestAnEdit:
         assert (now_of(asked).status, shelf.looks) == ("approved", 0)
 
     def test_that_counts_looks_once_and_uses_the_proof_up_once(self, asked: Action, shelf: Shelf, ben: User) -> None:
+        ruled.first()
         Action.objects.update(tier="high")
         tried: list[int] = []
         self.edit(now_of(asked), ben, reason="better", proof=lambda: not tried.append(1))
@@ -173,6 +174,27 @@ class TestAsking:
         assert agents.ask(robot, "please-3").status_code == 409
         assert shelf.looks == 0
 
+    def test_without_end_where_no_look_succeeds(self, robot: Client, shelf: Shelf) -> None:
+        """Nothing is stored of it, so no room is ever full."""
+        calls: list[int] = []
+
+        def busy(far: Far, order: Order) -> Now:
+            calls.append(1)
+            raise NotSent("busy")
+
+        changed_kind(current=busy)
+        answers = [agents.ask(robot, f"again-{number}") for number in range(25)]
+        assert {answer.json()["code"] for answer in answers} == {"cannot_look"}
+        assert len(calls) == 20
+        assert int(answers[-1].headers["Retry-After"]) > 100
+        changed_kind(current=shelf.now)
+        assert agents.ask(agents.agent("another"), "one").status_code == 201, "it holds up nobody else"
+
+    def test_a_look_that_succeeds_counts_nothing(self, robot: Client, shelf: Shelf) -> None:
+        for number in range(outside.MOST_WAITING):
+            assert agents.ask(robot, f"again-{number}").status_code == 201
+        assert outside.FAILING.of(robot.token.pk, outside.MOST_FAILING).tokens == 20  # type: ignore[attr-defined]
+
     def test_without_the_scope(self, shelf: Shelf, owner: User) -> None:
         assert agents.ask(agents.agent(owner, "read", "decide")).status_code == 403
         assert shelf.looks == 0
@@ -185,7 +207,7 @@ class TestAsking:
         action = Action.objects.get(pk=agents.ask(robot).json()["id"])
         say(action, ben)
         settle()
-        assert (shelf.looks, list(action.preconditions)) == (0, ["unbound"])
+        assert (shelf.looks, action.preconditions) == (0, {"unbound": "held"})
         pausing.resume(scope, "shop.order" if scope == "kind" else "", by=None)
         settle()
         again = now_of(action)

@@ -93,7 +93,7 @@ def test_the_card_says_where_they_stand(asked, owner, sign_in):
 
 
 def test_the_title_of_the_api_tells_them(asked, owner, with_token):
-    told = with_token(owner, "read").get(f"/api/v1/actions/{asked.pk}").json()
+    told = with_token(owner, "read", "operate").get(f"/api/v1/actions/{asked.pk}").json()
     assert hidden_in(told["title"]) == set()
     assert "⟨U+202E⟩eve⟨U+2066⟩" in told["title"]
 

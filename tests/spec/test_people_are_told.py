@@ -5,11 +5,13 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Group
 
 from approvals import asking, deliver, telling
 from approvals.act import act
 from approvals.errors import NotValid
+from approvals.links import link_to
 from approvals.models import Action, Asking, Channel, Connection, Hours, Notice
 from approvals.windows import DAYS
 from project import tour
@@ -182,6 +184,33 @@ class TestAsking:
         old, new = chat.to("U2")
         assert "Changed since" in old["text"]
         assert "Medium: A-" in new["text"]
+
+    @pytest.mark.parametrize(
+        ("verdict", "told"),
+        [("approve", "Changed since. Approved by ben"), ("reject", "Changed since. Rejected by ben")],
+    )
+    def test_what_was_changed_and_decided_is_told_with_its_end_and_asks_nobody_anew(
+        self, chat, ann, ben, sign_in, verdict, told
+    ):
+        reach(ben, "slack", "U2")
+        action = builders.action(by=ann)
+        rounds()
+        asked = Notice.objects.get(what="ask")
+        now_of(action).move("edit", revision=2, given=0)
+        say(now_of(action), ben, verdict)
+        rounds()
+        assert told in chat.to("U2")[0]["text"]
+        page = sign_in(ben).get(link_to(asked).removeprefix(settings.BASE_URL)).content.decode()
+        assert (told in page, "asked anew" in page) == (True, False)
+
+    def test_the_link_of_an_older_revision_says_so_while_the_newer_one_waits(self, chat, ann, ben, sign_in):
+        reach(ben, "slack", "U2")
+        action = builders.action(by=ann)
+        rounds()
+        asked = Notice.objects.get(what="ask")
+        now_of(action).move("edit", revision=2, given=0)
+        page = sign_in(ben).get(link_to(asked).removeprefix(settings.BASE_URL)).content.decode()
+        assert ("Changed since; you are asked anew" in page, f"/actions/{action.pk}" in page) == (True, True)
 
     def test_odd_characters_of_a_headline_are_shown_as_such_and_call_nobody(self, chat, ann, ben):
         reach(ben, "slack", "U2")
@@ -384,6 +413,7 @@ class TestUnreached:
         assert Asking.objects.get().reminders == 1
         assert len(alarms()) == 1, "not at every step that follows"
 
+    @pytest.mark.usefixtures("noon")  # at eight the letter of the morning comes as well
     def test_reaches_our_people_in_words_by_the_trigger_of_the_tour(self, ann, ben, later):
         tour.seed(ann)
         action = builders.action(by=ann)

@@ -100,6 +100,17 @@ def test_one_bad_member_and_nothing_of_the_batch_is_stored(program: Client) -> N
     assert not Event.objects.exists()
 
 
+WIDE = [chr(0x20000 + 7919 * place % 0xA000) for place in range(512)]  # four bytes each, and nothing to compress
+
+
+def test_names_fit_the_indexes_of_every_database_or_are_refused(program: Client) -> None:
+    longest = {"type": "".join(WIDE[:63]), "subject": "".join(WIDE), "source": "".join(WIDE), "id": "".join(WIDE)}
+    assert publish(program, an_event(**longest)).status_code == 202
+    answer = publish(program, an_event(**longest | {"type": "".join(WIDE[:64])}))
+    assert (answer.status_code, answer.json()["errors"][0]["detail"]) == (422, "`type` is at most 255 bytes in UTF-8.")
+    assert Event.objects.get().type == longest["type"]
+
+
 def test_an_empty_batch_is_fine_and_stores_nothing(program: Client) -> None:
     answer = publish(program, [], BATCH)
     assert (answer.status_code, answer.json()) == (200, {"events": []})

@@ -56,7 +56,7 @@ def another_day():
 def verdict(*, at=None, **more):
     """What the policy says of an order of three cups that nobody rang for."""
     asked = policy.Asked("shop.order", {"item": "tea", "cups": 3}, "practice-shop", "k", "Order 3 tea", None, None)
-    known = replace(policy.InForce.now(), at=at or clock.now())
+    known = replace(policy.InForce.read(), at=at or clock.now())
     return policy.ruling(asked, known=known, **more)
 
 
@@ -339,7 +339,7 @@ class TestTheTimeToTakeItBack:
     def test_what_became_riskier_while_it_waited_has_it(self, shop, ben):
         action, _, _ = order()
         Action.objects.update(take_back_for=0)
-        rule("high", "true", tier="high")
+        rule("high", "true", tier="high", reviewers=["reviewer"])
         with pytest.raises(Changed):
             say(action, ben)
         assert now_of(action).take_back_for == 10
@@ -384,7 +384,7 @@ class TestWhenThePolicyChangesMeanwhile:
     def test_what_became_high_while_it_waited_is_read_again_before_a_yes(self, shop, ann, ben):
         action, _, _ = order(ann)
         seen = now_of(action)
-        rule("high", "true", tier="high")
+        rule("high", "true", tier="high", reviewers=["reviewer"])
         with pytest.raises(Changed):
             say(action, ben, digest=seen.digest, revision=seen.revision)
         now = now_of(action)
@@ -393,7 +393,7 @@ class TestWhenThePolicyChangesMeanwhile:
     def test_the_same_arguments_sent_along_with_a_yes_are_no_way_around_that(self, shop, ann, ben):
         action, _, _ = order(ann)
         seen = now_of(action)
-        rule("high", "true", tier="high")
+        rule("high", "true", tier="high", reviewers=["reviewer"])
         with pytest.raises(Changed):
             say(action, ben, arguments=seen.arguments)
         now = now_of(action)
@@ -403,7 +403,7 @@ class TestWhenThePolicyChangesMeanwhile:
         rule("two", "true", quorum=2, rejections=2)
         action, _, _ = order(ann)
         say(action, ben)
-        rule("high", "true", tier="high", rejections=2)
+        rule("high", "true", tier="high", rejections=2, reviewers=["reviewer"])
         assert say(action, owner, "reject").status == "awaiting"
         with pytest.raises(Changed):
             say(action, person("cem", "reviewer"), reason="read it", stepped_up=True)

@@ -14,7 +14,8 @@ from django.test import Client
 from project.lib import clock
 from project.people.models import User
 from tests import builders
-from tests.deliveries import deliver
+from tests.deliveries import deliver, github, signed
+from triggers import upkeep, uses
 from triggers.models import Event, Refusal, Source
 from triggers.sources.verify import Forged, catalogue, verify
 
@@ -164,3 +165,27 @@ def test_a_scheme_without_a_meaning_is_not_saved(owner: User, sign_in: Callable[
     assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (422, "not_valid", "template")
     assert "{body}" in refused.json()["detail"]
     assert not Source.objects.filter(slug="bank").exists()
+
+
+def test_two_secrets_that_end_alike_are_counted_apart() -> None:
+    source = builders.source(secrets=("first-secret-0000", "other-secret-0000"))
+    raw = b"{}"
+    deliver(github(raw, X_Hub_Signature_256=signed(raw, "other-secret-0000")))
+    uses.flush()
+    source.refresh_from_db()
+    assert [(one["hint"], one["count"]) for one in source.secret_hints] == [("…0000", 0), ("…0000", 1)]
+    assert "secret" not in str(source.secret_usage)
+
+
+def test_what_was_counted_by_its_last_characters_still_counts() -> None:
+    told = {"…word": {"at": "2026-11-29T08:00:00+00:00", "count": 7}}
+    source = builders.source(secrets=("the secret word", "the secret that is new"), secret_usage=told)
+    assert [one["count"] for one in source.secret_hints] == [7, 0]
+
+
+def test_an_end_that_was_set_is_not_put_off_by_the_next_change() -> None:
+    soon = clock.now() + timedelta(hours=1)
+    source = builders.source()
+    source.change(by=None, secrets=[{"value": builders.SECRET, "ends_at": soon.isoformat()}])
+    upkeep.add_secret(source, "a brand new secret", by=None, keep_old=True, old_until=soon + timedelta(days=7))
+    assert Source.objects.get().secrets[1]["ends_at"] == soon.isoformat()

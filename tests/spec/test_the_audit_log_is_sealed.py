@@ -8,10 +8,15 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
+from approvals import nods
+from approvals.act import act
+from approvals.errors import NotSent
 from approvals.models import Action, Decision
+from approvals.models.action import EVERYBODY
 from project import desk
+from project.lib import clock
 from project.people.models import User
-from tests import builders, nodding
+from tests import builders, nodding, ruled
 from tests.races.together import together
 from triggers import sealing
 from triggers.models import Audit, Source
@@ -192,6 +197,63 @@ def test_the_command_counts_each_yes_again(ann: User, ben: User, eve: User, chan
     changed(Action.objects.filter(pk=action.pk), eve)
     with pytest.raises(CommandError, match=rf"fewer yeses than it needed: A-{action.pk}$"):
         call_command("verify_audit")
+
+
+def test_an_answer_of_who_asked_is_no_missing_nod(ann: User) -> None:
+    """It grants nothing, also where a rule made the question high, and where so much is behind it that anybody may."""
+    ruled.rule("careful", "action.kind == 'human.question'", tier="high", reviewers=["viewer"])
+    for chain in ([ann.pk], [ann.pk, EVERYBODY]):
+        asked = {"arguments": {"question": "Which size?"}, "take_back_for": 0, "requester_chain": chain}
+        action = builders.action("human.question", by=ann, tier="high", **asked)
+        nodding.say(action, ann, answer="M", stepped_up=True, reason="I know it")
+        nodding.settle()
+    assert set(Action.objects.values_list("status", flat=True)) == {"delivered"}
+    assert not list(nods.without_a_nod())
+
+
+class TestARowTakenOutBeforeItWasSealed:
+    """The chain begins at the seal: what is gone by then leaves no hole in it, but the deed is still there."""
+
+    @pytest.fixture
+    def action(self, ben: User, capsys: pytest.CaptureFixture[str]) -> Action:
+        """Asked for, approved, tried twice and done; an action before it, so that the log tells of starts."""
+        builders.connection("shop", practice=False)
+        with nodding.serving() as shop, nodding.handling(lambda run: act(run, "order", kind="shop.order")):
+            for faults in ([], [NotSent("busy")]):
+                shop.faults[:] = faults
+                builders.run("story")
+                nodding.settle()
+                nodding.say(Action.objects.awaiting().get(), ben)
+                nodding.settle()
+                Action.objects.filter(status="approved").update(not_before=clock.now())
+                nodding.settle()
+        call_command("verify_audit")
+        assert "and the log has everything that became of it" in capsys.readouterr().out
+        last = Action.objects.latest("pk")
+        assert (last.status, last.attempts.count()) == ("delivered", 2)
+        return last
+
+    @pytest.mark.parametrize(
+        ("verb", "told"),
+        [("propose", "the proposal of"), ("start", "a try of"), ("deliver", "the end of")],
+    )
+    def test_is_missed(self, action: Action, verb: str, told: str) -> None:
+        Audit.objects.filter(kind="action", ref=str(action.pk), verb=verb).order_by("-pk").first().delete()
+        sealing.seal()
+        sealing.verify()
+        with pytest.raises(CommandError, match=rf"lacks what happened: {told} A-{action.pk}$"):
+            call_command("verify_audit")
+
+    def test_is_missed_too_where_it_was_a_no(self, action: Action, ann: User, ben: User) -> None:
+        with nodding.serving(), nodding.handling(lambda run: act(run, "order", kind="shop.order")):
+            builders.run("story")
+            nodding.settle()
+            refused = Action.objects.awaiting().get()
+            nodding.say(refused, ben, "reject")
+        no = Audit.objects.filter(kind="action", ref=str(refused.pk), verb="reject", by=ben).order_by("pk").first()
+        no.delete()
+        with pytest.raises(CommandError, match=rf"a verdict on A-{refused.pk}"):
+            call_command("verify_audit")
 
 
 def test_the_page_says_how_far_the_log_is_sealed(

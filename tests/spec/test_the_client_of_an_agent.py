@@ -34,7 +34,7 @@ ROOT = Path(client.__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 TEA = {"item": "tea", "cups": 2}
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("high_has_its_rule")]
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +137,15 @@ def test_what_the_desk_does_not_take_is_told_at_once(desk: Desk, wrong: Any, cod
     assert (caught.value.code, caught.value.field.lower()) == (code, field.lower())
 
 
+@pytest.mark.parametrize("bad", ["表", "naïve", "two\nlines"])
+def test_what_no_header_can_hold_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch, bad: str) -> None:
+    monkeypatch.setattr(client, "OPENER", None)
+    for token, key, field in (("nd_x", bad, "Idempotency-Key"), (f"nd_{bad}", "k", "Authorization")):
+        with pytest.raises(client.Refused) as told:
+            Desk("http://127.0.0.1:1", token, patience=60).ask("email.send", {}, key=key)
+        assert (told.value.code, told.value.field) == ("bad_value", field)
+
+
 def test_a_wrong_token_is_told_at_once(desk: Desk) -> None:
     with pytest.raises(client.Refused, match="401 not_signed_in"):
         Desk(desk.url.removesuffix("/api/v1"), "nd_wrong").ask("shop.order", TEA, key="tea-1")
@@ -144,7 +153,7 @@ def test_a_wrong_token_is_told_at_once(desk: Desk) -> None:
 
 def test_a_desk_that_is_down_is_waited_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr(client.time, "sleep", waited.append)
+    monkeypatch.setattr(client, "time", SimpleNamespace(sleep=waited.append, monotonic=time.monotonic))
     with pytest.raises(client.Unreachable, match="does not answer"):
         Desk("http://127.0.0.1:9", "nd_x", patience=0.5).get(1)
     answers: list[Any] = [
@@ -230,6 +239,53 @@ class TestOneNodIsOneCall:
         with pytest.raises(client.UsedUp):
             later.act("external.pay", {"to": "bob", "amount": 100}, key="pay-bob", once=True)
         assert (calls, Decision.objects.count()) == ([100], 1)
+
+    def test_of_two_that_wait_for_the_same_nod_one_gets_it(self, desk: Desk, ben: User, calls: list[int]) -> None:
+        ready, outcomes = threading.Barrier(2), []
+
+        def one() -> None:
+            own = Desk(desk.url.removesuffix("/api/v1"), desk.token, patience=5)
+
+            @own.needs_nod(key="pay-{to}")
+            def pay(to: str) -> None:
+                calls.append(1)
+
+            ready.wait(10)
+            try:
+                pay("bob")
+                outcomes.append("done")
+            except client.UsedUp:
+                outcomes.append("used up")
+
+        threads = [threading.Thread(target=one) for _ in range(2)]
+        with Meanwhile(ben):
+            for thread in threads:
+                thread.start()
+        for thread in threads:
+            thread.join(25)
+        assert (sorted(outcomes), calls, Decision.objects.count()) == (["done", "used up"], [1], 1)
+
+    def test_an_answer_that_was_lost_on_its_way_is_no_second_taking(
+        self, desk: Desk, ben: User, calls: list[int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        send = Desk.send
+
+        def losing(self: Desk, method: str, path: str, *rest: Any) -> Any:
+            told = send(self, method, path, *rest)
+            if path.endswith("/consume") and not calls:
+                calls.append(0)
+                raise OSError("the line went dead")
+            return told
+
+        monkeypatch.setattr(Desk, "send", losing)
+
+        @desk.needs_nod(key="pay-{to}")
+        def pay(to: str) -> None:
+            calls.append(1)
+
+        with Meanwhile(ben):
+            pay("bob")
+        assert calls == [0, 1]
 
     def test_another_key_is_another_nod(self, pay: Any, ben: User, calls: list[int]) -> None:
         with Meanwhile(ben):

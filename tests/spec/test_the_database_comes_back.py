@@ -12,6 +12,8 @@ from tests import builders
 from triggers import registry
 from triggers.durable import Durable
 from triggers.execute import execute
+from triggers.history import History
+from triggers.journal import Journal
 from triggers.models import Event, Step
 from triggers.models.run import LOADED
 
@@ -23,6 +25,10 @@ Fault = Callable[[], None]
 
 def refuse() -> None:
     raise OperationalError("not now") from psycopg.errors.SerializationFailure()
+
+
+def stop() -> None:
+    raise SystemExit
 
 
 def lose_the_answer() -> None:
@@ -84,6 +90,46 @@ def test_a_database_that_stays_away_gives_the_run_back_uncounted(
     execute(run.pk)
     run.refresh_from_db()
     assert (run.status, run.attempt, run.result) == ("succeeded", 1, 2)
+
+
+def test_a_step_that_was_written_unheard_is_not_written_twice(handler: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its one statement is a whole transaction: the line may be cut once it is done."""
+    add = Journal.add
+
+    def cut(journal: Journal, step: Step) -> None:
+        add(journal, step)
+        transaction.on_commit(refuse)
+
+    monkeypatch.setattr(Journal, "add", cut)
+    CALLS.clear()
+    run = builders.run("counts")
+    execute(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.attempt, run.result, CALLS) == ("succeeded", 1, 1, ["count"])
+    assert list(run.steps.order_by("seq").values_list("name", "seq")) == [("count", 1), ("emit", 2)]
+
+
+@pytest.mark.parametrize("fault", [refuse, stop], ids=["the database", "a worker that is told to end"])
+def test_what_fails_beside_a_run_that_was_taken_up_gives_it_back_at_once(handler: None, fault: Fault) -> None:
+    """The look for another run that is due: this one would wait for its lease to run out, and count as a crash."""
+    run = builders.run("counts")
+    CALLS.clear()
+    with pytest.raises((OperationalError, SystemExit)):
+        execute(run.pk, on_claim=fault)
+    run.refresh_from_db()
+    assert (run.status, run.lease_owner, run.attempt, run.crashes, CALLS) == ("queued", "", 1, 0, [])
+    execute(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.fence, CALLS) == ("succeeded", 3, ["count"])
+
+
+def test_so_does_a_memory_that_cannot_be_read(handler: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = builders.run("counts")
+    monkeypatch.setattr(History, "__init__", lambda *_, **__: refuse())
+    with pytest.raises(OperationalError):
+        execute(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.crashes) == ("queued", 0)
 
 
 def test_a_line_that_was_cut_between_two_tasks_is_noticed_before_the_next_one_begins() -> None:

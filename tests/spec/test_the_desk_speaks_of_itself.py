@@ -101,6 +101,7 @@ def test_an_event_handed_on_too_often_starts_nothing_but_still_wakes() -> None:
         assert Run.objects.count() == 1
 
 
+@pytest.mark.usefixtures("noon")  # the morning's letter comes at another hour
 def test_the_alarm_reaches_our_people_through_apprise_with_the_count(
     story: None, later: Callable[..., None], owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from approvals import clearing, connect, deliver, outcomes, tasks
 from approvals.act import Rejected, Undeliverable, act
-from approvals.errors import CannotSendAgain, NotReviewer, NotSent, OutcomeUnknown, Refused
+from approvals.errors import CannotSendAgain, NotReviewer, NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
 from approvals.kinds import KINDS
 from approvals.models import Action, Attempt
 from approvals.outcomes import Outcome
 from approvals.tiers import Tier
 from project.lib import canonical, clock, failpoints
+from project.lib.crypto import Unreadable
 from project.people.models import User
 from tests import builders
 from tests.handlers import work
@@ -252,8 +253,10 @@ class TestWhenNobodyKnows:
         settle()
         assert Run.objects.get().result == {"settled_by": "ann", "note": "saw it"}
 
-    def test_a_connector_that_breaks_is_unknown_and_says_no_secret(self, shop, ben):
-        shop.faults = [ValueError("SECRET-123")]
+    @pytest.mark.parametrize("error", [ValueError, NotValid, Unreadable, UnknownKind])
+    def test_a_connector_that_breaks_is_unknown_and_says_no_secret(self, shop, ben, error):
+        """Once it was called, only its own words say that nothing happened."""
+        shop.faults = [error("SECRET-123")]
         action = ordered(ben)
         settle()
         assert now_of(action).status == "unknown"

@@ -65,7 +65,7 @@ def everything(run: Run) -> str:
 
 def keeps_all(run: Run) -> bool:
     event = Event.objects.get(pk=run.event_id)
-    return event.data == {"card": "secret"} and event.pruned_at is None
+    return event.pruned_at is None and event.data == {"card": "secret"}
 
 
 def test_payloads_go_and_facts_stay() -> None:
@@ -326,3 +326,5 @@ def test_the_page_of_an_old_event_still_opens(ann: User, sign_in: Callable[[User
     for tab in ("timeline", "log", "payload", "history"):
         assert browser.get(f"/runs/{run.pk}?tab={tab}").status_code == 200
     assert browser.get(f"/runs/{run.pk}?step=step+1").status_code == 200
+    told = browser.get(f"/api/v1/events/{run.event_id}").json()
+    assert (told["data"], told["pruned_at"] is None) == (None, False)

@@ -12,6 +12,8 @@ from tests.deliveries import Answered, deliver, github, signed
 from tests.handlers import fresh, work
 from tests.nodding import handling
 from tests.recorder import Recorder
+from triggers import refusals
+from triggers.errors import NotValid
 from triggers.filters import compile_filter
 from triggers.models import Event, Refusal
 
@@ -152,3 +154,36 @@ def test_a_packed_body_expands_to_what_the_source_takes_and_no_further() -> None
     bomb = gzip.compress(b"0" * 5_000_000)
     assert send(bomb, Content_Encoding="gzip", id="d-2", X_Hub_Signature_256=signed(bomb)).status == 413
     assert Event.objects.get().data == {"test": "ok"}
+
+
+@pytest.mark.parametrize("way", ["br", "deflate", "zstd", "gzip, br"])
+def test_a_body_packed_in_a_way_we_cannot_undo_is_refused_and_not_lost(way: str) -> None:
+    """WH-09: no 2xx with empty data."""
+    builders.source()
+    packed = b"\x0b\x02\x80{}\x03\xff\xfe"
+    answer = send(packed, "text/plain", Content_Encoding=way, X_Hub_Signature_256=signed(packed))
+    assert (answer.status, answer.json["code"], answer.json["accepted"]) == (415, "unsupported_encoding", "gzip")
+    assert answer.headers["accept-encoding"] == "gzip"
+    assert not Event.objects.exists()
+    kept = Refusal.objects.get()
+    assert (kept.reason, bytes(kept.body or b"")) == ("unsupported_encoding", packed), "for whoever can unpack it"
+    with pytest.raises(NotValid, match="are not read here; gzip is"):
+        refusals.admit(kept, by=None)
+    assert send(CONTENT, Content_Encoding="identity", X_Hub_Signature_256=signed(CONTENT)).status == 202
+
+
+@pytest.mark.parametrize("said", ["utf-8", "UTF8", "none", "br", "deflate, utf-8"])
+def test_a_body_that_was_never_packed_is_read_whatever_is_said_of_it(said: str) -> None:
+    builders.source()
+    assert send(CONTENT, Content_Encoding=said, X_Hub_Signature_256=signed(CONTENT)).status == 202
+    assert Event.objects.get().data == {"test": "ok"}
+
+
+@pytest.mark.parametrize("packed", [b"\x1f\x8bno gzip", gzip.compress(b"0" * 9_000_000)], ids=["broken", "a bomb"])
+def test_a_stranger_hears_the_same_whatever_he_packed(packed: bytes) -> None:
+    """WH-05: what is wrong with a forged delivery is nobody's but ours to know."""
+    builders.source(max_body=10_000_000)
+    plain = send(b"{}", X_Hub_Signature_256="sha256=00")
+    for way in ("gzip", "br"):
+        odd = send(packed, Content_Encoding=way, X_Hub_Signature_256="sha256=00")
+        assert (odd.status, odd.body) == (plain.status, plain.body) == (401, plain.body)

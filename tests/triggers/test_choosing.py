@@ -2,16 +2,9 @@
 
 import json
 
-import pytest
-
 from project.lib import clock
 from tests import builders
 from triggers.models import Bulk, DeadLetter, Event
-
-
-@pytest.fixture
-def operator(ann, sign_in):
-    return sign_in(ann)
 
 
 def numbers(browser, address: str) -> list[int]:

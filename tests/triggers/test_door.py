@@ -4,12 +4,15 @@ import gzip
 import json
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection
+from django.test import Client
 
 from project.lib import crypto
+from project.people.models import User
 from tests import builders
 from tests.deliveries import deliver, github, signed
 from triggers import refusals as refused
@@ -18,6 +21,7 @@ from triggers.door import Door
 from triggers.errors import NotValid, QueueFull
 from triggers.matching import compile_filter
 from triggers.models import Event, Refusal, Run, Source
+from triggers.vitals import vitals_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ISSUE = {
@@ -225,9 +229,25 @@ def test_a_refused_delivery_is_taken_in_once_its_secret_is_mended(source: Source
     raw = json.dumps(ISSUE).encode()
     deliver(github(raw, X_Hub_Signature_256=signed(raw, "the secret GitHub knows")))
     source.change(by=None, secrets=[{"value": "the secret GitHub knows"}])
+    assert vitals_of(source).refused == {"bad_signature": 1}
     [outcome] = refused.admit(Refusal.objects.get(), by=ann)
     assert outcome.seq == Event.objects.get().pk
     assert Refusal.objects.get().event == outcome.seq
+    assert vitals_of(source).refused == {}, "somebody saw to it"
+
+
+def test_what_was_admitted_is_refused_no_more_and_no_repeat(
+    source: Source, owner: User, sign_in: Callable[[User], Client]
+) -> None:
+    raw = json.dumps(ISSUE).encode()
+    deliver(github(raw, X_Hub_Signature_256=signed(raw, "the secret GitHub knows")))
+    source.change(by=None, secrets=[{"value": "the secret GitHub knows"}])
+    browser = sign_in(owner)
+    assert browser.get("/sources").context["sources"][0].refused == 1
+    [outcome] = refused.admit(Refusal.objects.get(), by=owner)
+    assert browser.get("/sources").context["sources"][0].refused == 0
+    assert list(browser.get(f"/events/{outcome.seq}").context["duplicates"]) == []
+    assert [one.event for one in browser.get("/sources/github").context["refusals"]] == [outcome.seq], "it stays listed"
 
 
 def test_a_secret_sealed_with_another_key_is_the_desks_fault(source: Source) -> None:

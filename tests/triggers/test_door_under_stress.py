@@ -116,6 +116,19 @@ def test_a_slow_client_is_sent_away_and_others_are_served_meanwhile(monkeypatch:
     assert Refusal.objects.get().reason == "too_slow"
 
 
+def test_a_slow_client_of_a_source_nobody_can_read_hears_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was refused cannot be listed: what of it is secret stands in the source."""
+    monkeypatch.setattr(edge, "PATIENCE", 0.2)
+    Source.objects.update(provider="gone", max_body=1000)
+
+    async def work(door: Door) -> int | None:
+        slow = Client(github(b"{}"))
+        await slow.start(door)
+        return slow.status
+
+    assert (held(work), Refusal.objects.exists()) == (408, False)
+
+
 def test_too_many_bytes_at_once_wait_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes count as they arrive, so that many half-sent bodies cannot fill the memory."""
     monkeypatch.setattr(edge, "IN_FLIGHT", 1000)

@@ -15,7 +15,7 @@ from triggers.errors import NotValid
 from triggers.listeners import keeper
 from triggers.listeners.hints import gives_hints
 from triggers.models import Source, Watch
-from triggers.sources.file import FileWatch, is_wanted, look_at, parse_watch, read, refuse_outside, walk
+from triggers.sources.file import FileWatch, Skipped, is_wanted, look_at, parse_watch, read, refuse_outside, walk
 from triggers.sources.unlinked import open_file
 
 
@@ -70,9 +70,9 @@ def test_no_link_is_followed_by_whatever_looks_or_reads(root: Path, below: str) 
     assert read(os.path.join(at, below.encode()), there) is None
     with pytest.raises(OSError, match=r"directory|leads back up|symbolic links"):
         open_file(os.path.join(at, below.encode()))
-    assert [name for name, _ in walk(at, FileWatch(path="/x", recursive=True))] == [b"sub/a.txt"]
+    assert [name for name, _ in walk(at, FileWatch(path="/x", recursive=True), Skipped())] == [b"sub/a.txt"]
     with pytest.raises(NotADirectoryError):
-        list(walk(at + b"/link", FileWatch(path="/x")))
+        list(walk(at + b"/link", FileWatch(path="/x"), Skipped()))
 
 
 @pytest.mark.parametrize("path", ["data", "data/rung", "data/inbox", "."])

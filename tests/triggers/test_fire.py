@@ -593,3 +593,44 @@ def test_the_page_says_who_turned_it_off_and_why_and_fills_a_range(
     assert owner.username in page
     source.refresh_from_db()
     assert admin.get(f"{API}/sources/report").json()["skips"] == 0
+
+
+def counted(source: Source) -> tuple[int, int]:
+    source.refresh_from_db()
+    return source.fires, source.misses
+
+
+@pytest.mark.django_db
+def test_a_slot_that_is_filled_in_has_rung_and_is_missed_no_more(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    source = schedule(EVERY_TEN | {"catch_up": "none"})
+    fire.fire_due()
+    set_clock("02:55")
+    fire.fire_due()
+    assert counted(source) == (0, 5)
+    now = clock.now()
+    assert fire.backfill(source, now - timedelta(minutes=75), now, by=None) == 7, "two of before it was made"
+    set_clock("02:55:30")
+    fire.fire_due()
+    assert (counted(source), len(slots())) == ((7, 0), 7)
+
+
+@pytest.mark.django_db
+def test_a_slot_that_was_taken_and_rings_no_more_is_missed(set_clock: Callable[[str], None]) -> None:
+    set_clock("02:03")
+    source = schedule(EVERY_TEN | {"catch_up": "all", "spread": 60})
+    fire.fire_due()
+    set_clock("03:01")
+    fire.fire_due()
+    source.refresh_from_db()
+    upkeep.switch(source, on=False, by=None, reason="x")
+    set_clock("03:30")
+    fire.fire_due()
+    fire.fire_due()
+    assert (counted(source), len(slots())) == ((1, 5), 1)
+    source.refresh_from_db()
+    upkeep.switch(source, on=True, by=None, reason="")
+    source.refresh_from_db()
+    now = clock.now()
+    assert fire.backfill(source, now - timedelta(minutes=75), now, by=None) == 8, "three of while it was off"
+    assert counted(source) == (9, 0)

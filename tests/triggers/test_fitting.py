@@ -11,13 +11,15 @@ import pytest
 from project.people.models import User
 from tests.signers import SECRET, SIGNERS
 from triggers.models import Source
-from triggers.sources.custom import parse_custom
+from triggers.sources.custom import custom_scheme
 from triggers.sources.fitting import fitting
+from triggers.sources.forged import Forged
 from triggers.sources.places import headers_in
+from triggers.sources.verify import verify
 
 BODY = b'{"text": "hello"}'
 ALIKE = {"jira": "bitbucket"}  # they sign in the same way: both are named
-CONFIGURED = {"wecom", "dingtalk", "aws_sns"}  # it takes more than a secret to read them
+CONFIGURED = {"aws_sns"}  # it takes more than a secret to read them
 
 
 def mark(text: bytes, digest: str = "sha256") -> str:
@@ -32,8 +34,10 @@ def test_a_provider_is_known_by_one_of_its_deliveries_however_old(provider: str)
     headers = headers_in(
         pairs, "&".join(f"{name}={value}" for name, value in request.query.items()).replace(" ", "%20").encode()
     )
-    found = [one["provider"] for one in fitting(headers, request.body, signer.secret, signer.config.get("url", ""))]
-    assert provider in found
+    fits = fitting(headers, request.body, signer.secret, signer.config.get("url", ""))
+    found = {one["provider"]: one["config"] for one in fits}
+    assert fits[0]["provider"] == provider, "the one whose type is found"
+    assert found[provider] == {name: value for name, value in signer.config.items() if name == "receiver"}
     assert len(found) <= 2
     assert fitting(headers, request.body, "quite another secret") == []
 
@@ -48,6 +52,11 @@ def test_a_provider_is_known_by_one_of_its_deliveries_however_old(provider: str)
             {"template": "{h:x-time}.{body}", "timestamp": "{h:x-time}"},
         ),
         ({"x-sum": f"t=1500000000,v9={mark(b'1500000000.' + BODY)}"}, {"template": "{sig.t}.{body}", "prefix": "v9="}),
+        (
+            {"x-time": "1500000000123", "x-sum": mark(b"1500000000123." + BODY)},
+            {"template": "{h:x-time}.{body}", "timestamp": "{h:x-time}"},
+        ),
+        ({"x-sum": f"t=1500000000123,v9={mark(b'1500000000123.' + BODY)}"}, {"template": "{sig.t}.{body}"}),
         ({"x-key": SECRET}, {"header": "x-key", "algorithm": "token"}),
     ],
 )
@@ -55,7 +64,16 @@ def test_an_unknown_sender_gets_a_description_that_can_be_saved(headers: dict[st
     [found] = fitting({"content-type": "application/json", **headers}, BODY, SECRET)
     assert found["provider"] == "custom"
     assert found["config"].items() >= said.items()
-    assert parse_custom(found["config"])
+    now = 1_500_000_000.5
+    assert verify(custom_scheme(found["config"]), BODY, headers, [SECRET.encode()], now=now), "as it will be saved"
+    if "timestamp" in found["config"]:
+        with pytest.raises(Forged, match="old"):
+            verify(custom_scheme(found["config"]), BODY, headers, [SECRET.encode()], now=now + 3600)
+
+
+def test_a_time_in_a_unit_we_do_not_read_is_proposed_to_nobody() -> None:
+    moment = "1500000000123456"
+    assert fitting({"x-time": moment, "x-sum": mark(f"{moment}.".encode() + BODY)}, BODY, SECRET) == []
 
 
 def test_the_api_says_it_to_an_admin(owner: User, sign_in: Any, with_token: Any) -> None:

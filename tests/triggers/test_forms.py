@@ -182,7 +182,7 @@ def test_only_admins_change_what_wakes_whom(ann, sign_in):
 def test_a_webhook_is_made_then_given_its_secret_behind_a_fresh_sign_in(admin):
     made = admin.post(
         reverse("source-new"),
-        {"kind": "webhook", "slug": "shop", "name": "", "provider": "generic", "types": "", "per_minute": "60"},
+        {"kind": "webhook", "slug": "shop", "name": "", "provider": "generic", "types": "", "rate": "60"},
     )
     row = Source.objects.get(slug="shop")
     page = reverse("source-secret", args=["shop"])
@@ -249,7 +249,7 @@ def test_another_provider_must_suit_how_long_repeats_are_known_and_the_secrets_t
     admin, provider, kept, said
 ):
     row = builders.source("shop", provider="generic", **kept)
-    form = {"version": row.version, "name": "Shop", "provider": provider, "per_minute": "600"}
+    form = {"version": row.version, "name": "Shop", "provider": provider, "dedupe_window": row.dedupe_window}
     answer = admin.post(reverse("source-edit", args=["shop"]), form)
     row.refresh_from_db()
     if said:
@@ -414,6 +414,6 @@ def test_every_provider_of_the_catalogue_can_be_chosen(admin):
 def test_the_page_of_a_source_says_where_the_body_goes_and_shows_the_first_call_whole(admin):
     builders.source("generic", provider="generic")
     page = admin.get(reverse("source-edit", args=["generic"])).content.decode()
-    assert "SECRET='paste the secret here'" in page
+    assert "SECRET=&#x27;paste the secret here&#x27;" in page
     assert "<code>event.data.data.hello</code>" in page
     assert '<details class="raw mt2" open><summary>Try it with curl' in page

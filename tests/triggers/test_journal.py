@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from project.lib import clock
 from tests import builders
@@ -385,6 +386,21 @@ def test_a_plain_step_costs_no_statement_for_what_a_long_one_writes(django_asser
     durable = Durable(run, Journal(run))
     with django_assert_num_queries(4):  # begin, fence with the time, insert, commit
         durable.step("plain", lambda: 1)
+
+
+def test_the_end_of_a_run_that_never_acted_looks_once_for_what_it_leaves_behind() -> None:
+    asked: list[str] = []
+
+    def listen(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        asked.append(sql)
+        return execute(sql, *rest)
+
+    with registered("story", lambda run: run.step("look", lambda: 1)):
+        run = builders.run("story")
+        with connection.execute_wrapper(listen):
+            execute(run.pk)
+    assert fresh(run).status == "succeeded"
+    assert len([sql for sql in asked if "approvals_" in sql]) == 1
 
 
 # Stopping

@@ -13,7 +13,6 @@ from django.urls import reverse
 from project import trouble
 from project.lib import clock
 from tests import builders
-from tests.triggers.desk import furnish
 from triggers import schemas
 from triggers.models import DeadLetter
 from triggers.views import audit, dead_letters, events, runs
@@ -21,16 +20,6 @@ from triggers.views import lists as pages
 
 MOST = 15  # questions a page asks of the database
 PAGED = ("events", "runs", "dead-letters", "handlers", "triggers", "sources")
-
-
-@pytest.fixture
-def desk(db):
-    return furnish()
-
-
-@pytest.fixture
-def operator(ann, sign_in):
-    return sign_in(ann)
 
 
 def table(answer):

@@ -8,13 +8,8 @@ from django.urls import reverse
 
 from tests import builders
 from tests.conftest import PASSWORD
-from tests.triggers.desk import CLOSING, HOSTILE, Desk, furnish
+from tests.triggers.desk import CLOSING, HOSTILE, Desk
 from triggers.models import Audit, DeadLetter, Event, Run, Step
-
-
-@pytest.fixture
-def desk(db):
-    return furnish()
 
 
 def pages(desk: Desk) -> list[str]:

@@ -8,19 +8,8 @@ from django.urls import reverse
 from approvals.models import Act
 from project.lib import clock
 from tests import builders
-from tests.triggers.desk import furnish
 from triggers import search
 from triggers.models import Audit, Event, Run, Wait
-
-
-@pytest.fixture
-def desk(db):
-    return furnish()
-
-
-@pytest.fixture
-def operator(ann, sign_in):
-    return sign_in(ann)
 
 
 def test_a_letter_runs_again_from_its_failed_step_and_leads_to_the_new_run(desk, operator, ann):

@@ -1,6 +1,7 @@
 """What people do with what failed: every re-run is a new run, linked to the old one, which stays as it was."""
 
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from project.lib import clock
 from project.people.models import User
 from tests import builders
 from tests.handlers import fresh, registered, work
-from triggers import endings, journal, redrive
+from triggers import dispatch, endings, journal, redrive, waking
 from triggers.durable import Durable
 from triggers.errors import AlreadySettled, Ended, NotEnded, NotValid, Permanent
 from triggers.models import Audit, DeadLetter, Event, Run, Wait
@@ -223,3 +224,37 @@ def test_what_fails_again_opens_the_same_letter_again(ann: User) -> None:
     assert (again.pk, again.status, again.attempts, again.message) == (letter.pk, "open", 2, "no, still")
     once_more = fails()
     assert (once_more.pk, once_more.status, once_more.attempts) == (letter.pk, "open", 3)
+
+
+@pytest.mark.parametrize("way", ["redrive", "rerun"])
+def test_an_event_that_ended_a_wait_which_is_kept_ends_no_other(ann: User, way: str) -> None:
+    """Two payments are awaited and the second does not come: the first is not counted twice when it runs again."""
+    got = []
+
+    def story(run: Durable) -> None:
+        for name in ("first payment", "second payment"):
+            got.append(run.wait_for(name, type="shop.paid", source="*", timeout=timedelta(days=1)).pk)
+
+    with registered("story", story):
+        run = builders.run("story", trigger=builders.trigger("story", limits={"retries": {"max": 0}}))
+        work()
+        first = builders.event("shop.paid")
+        waking.wake_waits([first.pk])
+        work()
+        Wait.objects.filter(run=run, status="pending").update(expires_at=clock.now())
+        Run.objects.filter(pk=run.pk).update(wake_at=clock.now())
+        dispatch.wake_due()
+        work()
+        again = redrive.rerun(fresh(run), by=ann, from_step="second payment") if way == "rerun" else None
+        again = again or redrive.redrive(DeadLetter.objects.get(), by=ann)
+        assert again is not None
+        got.clear()
+        work()
+        waking.wake_waits([first.pk])
+        dispatch.repair_waits()
+        work()
+        assert (fresh(again).status, set(got)) == ("waiting", {first.pk})
+        second = builders.event("shop.paid")
+        waking.wake_waits([first.pk, second.pk])
+        work()
+    assert (fresh(again).status, got[-2:]) == ("succeeded", [first.pk, second.pk])

@@ -1,7 +1,9 @@
 """The page of a run says what it is at, what stopped it, and what became of its workers."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -9,16 +11,21 @@ from django.test import Client
 from django.urls import reverse
 
 from approvals.act import act
+from approvals.models import Action, Asking, Channel, Notice
 from project.lib import clock
 from project.people.models import User
 from tests import builders, nodding
+from tests.conftest import person
 from tests.handlers import fresh, registered, work
-from triggers import history
+from triggers import history, retention, tries
 from triggers.errors import NotJson
 from triggers.execute import reclaim
+from triggers.journal import LONG, NOTHING, Journal
 from triggers.models import DeadLetter, Run
+from triggers.tries import Tries
 
 pytestmark = pytest.mark.django_db(transaction=True)
+ERROR = {"type": "ConnectionError", "message": "the line is dead", "traceback": ""}
 
 
 @pytest.fixture
@@ -109,6 +116,17 @@ def test_a_step_that_is_at_work_is_on_the_timeline_before_it_ends(page: Callable
     assert ">At work</span>" not in shown, "one row says it"
 
 
+def test_the_panel_of_a_step_says_what_its_row_says(page: Callable[..., str]) -> None:
+    """A step that asked is begun, and waits for a person."""
+    builders.connection("shop", practice=False)
+    with nodding.serving(), registered("story", lambda run: act(run, "buy", kind="shop.order", item="tea")):
+        run = builders.run("story")
+        work()
+    panel = page(run, "?step=buy").partition('id="step"')[2].partition("</div>")[0]
+    assert "Waits for a person" in panel
+    assert "Started</span>" not in panel
+
+
 def test_a_crash_loop_names_its_step_and_its_memory_on_the_run_and_in_the_dead_letter(
     page: Callable[..., str], owner: User, sign_in: Callable[[User], Client]
 ) -> None:
@@ -130,6 +148,95 @@ def test_a_crash_loop_names_its_step_and_its_memory_on_the_run_and_in_the_dead_l
     for shown in (page(run), sign_in(owner).get(reverse("dead-letter", args=[letter.pk])).content.decode()):
         assert told in shown
         assert "512 MiB, when its" in shown
+
+
+def tried(later: Callable[..., None], *, retries: int = 1) -> Run:
+    """A run whose step failed in its first attempt, all its tries, and worked in the second."""
+    calls = count()
+
+    def call() -> str:
+        at = next(calls)
+        if at <= retries:
+            raise ConnectionError(f"call {at}: the line is dead, password=hunter2")
+        return "answered"
+
+    with registered("story", lambda run: run.step("call", call, retries=retries)):
+        run = builders.run("story", trigger=builders.trigger("story"))
+        work()
+        later(hours=2)
+        work()
+    return fresh(run)
+
+
+def test_every_try_of_a_step_is_told_with_its_time_its_error_and_the_pause_after_it(
+    page: Callable[..., str], later: Callable[..., None]
+) -> None:
+    run = tried(later)
+    assert run.status == "succeeded", run.error
+    [step] = run.steps.all()
+    assert [(one["n"], one["error"] and one["error"]["type"]) for one in step.tries] == [
+        (1, "ConnectionError"),
+        (2, "ConnectionError"),
+        (3, None),
+    ]
+    times = [one[name] for one in step.tries for name in ("started_at", "finished_at")]
+    assert times == sorted(times), "one after the other"
+    shown = page(run, "?step=call")
+    for words in ("Attempts 3", "Try 1 failed", "call 0: the line is dead", "Try 2 failed", "call 1", "Try 3 worked"):
+        assert words in shown
+    assert ", then waited" in shown
+    assert "hunter2" not in shown
+    line = shown.partition('<svg role="img" aria-label="worked at try 3">')[2].partition("</svg>")[0]
+    assert re.findall(r'<rect class="(\w+)"', line) == ["fail", "retry", "fail", "retry", "ok"]
+
+
+def test_of_a_step_that_was_tried_without_end_the_newest_tries_are_told(
+    page: Callable[..., str], later: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tries, "KEPT", 2)
+    [step] = tried(later).steps.all()
+    assert [one["n"] for one in step.tries] == [2, 3]
+    assert "Attempts 3 <span" in page(step.run, "?step=call")
+    assert "the newest 2" in page(step.run, "?step=call")
+
+
+def test_a_viewer_sees_that_a_try_failed_and_not_its_words(
+    ben: User, sign_in: Callable[[User], Client], later: Callable[..., None]
+) -> None:
+    shown = sign_in(ben).get(reverse("run", args=[tried(later).pk]) + "?step=call").content.decode()
+    assert "Try 1 failed" in shown
+    assert "the line is dead" not in shown
+
+
+def test_a_step_that_was_tried_once_tells_nothing_of_tries(page: Callable[..., str]) -> None:
+    with registered("story", lambda run: run.step("call", str)):
+        run = builders.run("story")
+        work()
+    assert run.steps.get().tries is None
+    assert "Attempts" not in page(run, "?step=call")
+
+
+def test_after_retention_a_try_says_what_failed_and_quotes_nothing(later: Callable[..., None]) -> None:
+    run = tried(later)
+    retention.empty_some_runs([run.pk], clock.now())
+    told = [one["error"] for one in run.steps.get().tries]
+    assert [error and (error["type"], error["message"]) for error in told] == [("ConnectionError", "")] * 2 + [None]
+
+
+def test_the_tries_before_a_worker_died_are_still_told_and_counted() -> None:
+    run = builders.run(status="running", fence=1, leased_until=clock.now())
+    step = builders.step(run, 1, name="call", status="failed", result_json=None, error=dict(ERROR), fence=1)
+    journal = Journal(run)
+    made = Tries(step)
+    with journal.working("call", NOTHING, made):
+        journal.at_work[0].began -= LONG
+        journal.note(None)
+    [row] = run.steps.all()
+    assert (row.status, row.error, [one["n"] for one in row.tries]) == ("started", None, [1])
+    after = Tries(row)
+    with after.one():
+        pass
+    assert [(one["n"], bool(one["error"])) for one in after.told(clock.now()) or []] == [(1, True), (2, False)]
 
 
 def test_a_long_history_warns(page: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,5 +275,18 @@ def test_an_act_that_waits_is_one_row_which_says_for_whom(page: Callable[..., st
         assert fresh(run).status == "waiting"
         assert list(run.steps.values_list("name", "kind", "status")) == [("order tea", "act", "started")]
         shown = page(run)
-    assert shown.count('title="order tea"') == 1
-    assert "a person decides" in shown
+        assert shown.count('title="order tea"') == 1
+        assert "reviewer decides" in shown
+        tell("ann", "ben")
+        assert "reviewer, 2 told" in page(run)
+
+
+def tell(*names: str) -> None:
+    """A message about what waits has reached each of them, by two ways."""
+    asking = Asking.objects.create(action=Action.objects.get(), revision=1, digest="", asked_at=clock.now())
+    ways, at = [builders.connection("smtp"), builders.connection("slack")], clock.now()
+    for someone in [person(name, "reviewer") for name in names]:
+        for way in ways:
+            channel = Channel.objects.create(person=someone, connection=way, address="x", created_at=at)
+            told = {"what": "ask", "status": "sent", "sent_at": at, "due_at": at}
+            Notice.objects.create(asking=asking, channel=channel, person=someone, **told)

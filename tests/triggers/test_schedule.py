@@ -1,6 +1,7 @@
 """A schedule rings at the times it promises, on the days the clocks change too."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from project.people.models import User
 from tests.contract.world import API
 from triggers.errors import NotValid
 from triggers.models import Source
+from triggers.sources.cron import offset
 from triggers.sources.schedule import CATCH_UP_CAP, COUNTED, Schedule, iso, parse_schedule, preview, zones
 
 DATA = Path(__file__).parent.parent / "data" / "cron"
@@ -107,6 +109,32 @@ def test_around_every_clock_change_slots_only_move_forward_and_none_is_lost(zone
             assert following is not None
             assert timedelta(0) < following - moment <= timedelta(minutes=10)
             moment = following
+
+
+@pytest.mark.parametrize(
+    ("cron", "minutes", "hours"),
+    [
+        ("*/5 */2 * * *", range(0, 60, 5), range(0, 24, 2)),
+        ("*/20 3 * * *", (0, 20, 40), (3,)),
+        ("44 * * * *", (44,), range(24)),
+    ],
+)
+@pytest.mark.parametrize("zone", ["Pacific/Chatham", "Australia/Lord_Howe", "Europe/Berlin", "America/Havana"])
+def test_a_job_of_real_time_rings_whenever_its_clock_shows_the_time(
+    cron: str, minutes: Sequence[int], hours: Sequence[int], zone: str
+) -> None:
+    """In Chatham the clock goes from 02:45 to 03:45: an hour of every second one was lost."""
+    schedule = parse_schedule({"cron": cron, "timezone": zone})
+    for begin in range(0, 366 * 24, 12):
+        start = at("2026-01-01T00:00:00Z") + timedelta(hours=begin)
+        if offset(start, schedule.zone) == offset(start + timedelta(hours=12), schedule.zone):
+            continue
+        walk = [start + timedelta(minutes=minute) for minute in range(-6 * 60, 18 * 60)]
+        local = [moment.astimezone(schedule.zone) for moment in walk]
+        told = schedule.between(walk[0], walk[-1], None)
+        assert told == [
+            moment for moment, one in zip(walk, local, strict=True) if one.minute in minutes and one.hour in hours
+        ]
 
 
 def test_the_preview_says_what_the_clock_change_does() -> None:

@@ -18,7 +18,7 @@ from project.people.models import User
 from tests import builders
 from tests.nodding import carry_out
 from tests.races.together import together
-from triggers import bells, dispatch, fire, learning, store
+from triggers import bells, dispatch, fire, learning, stopping, store, waking
 from triggers.models import DeadLetter, Event, Pulse
 
 UNWRITTEN = "IntegrityError: a row that cannot be written"
@@ -168,14 +168,43 @@ def test_beat_begins_no_round_beside_one_that_is_at_work_here(
     settings.DATA_DIR = tmp_path
     rounds: list[str] = []
 
-    def slow(_: Any) -> None:
+    def slow(_: Any) -> apart.Round:
         rounds.append("begun")
         desk.tick_alone()  # beat asks again meanwhile
+        return apart.Round()
 
     monkeypatch.setattr(dispatch, "tick", slow)
     desk.tick_alone()
     desk.tick_alone()
     assert rounds == ["begun", "begun"]
+
+
+def test_the_next_round_begins_at_once_while_more_timers_are_over_than_one_has_time_for(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beat asks every two seconds: a round that took a little more was followed by as long a pause."""
+    settings.DATA_DIR = tmp_path
+    took = [waking.WAKE_FOR, waking.WAKE_FOR + 1, waking.WAKE_FOR - 1, waking.WAKE_FOR]
+    monkeypatch.setattr(dispatch, "tick", lambda _: apart.Round(took={"woken": took.pop(0)}))
+    desk.tick_alone()
+    assert took == [waking.WAKE_FOR]
+
+
+@pytest.mark.parametrize("told", [(stopping, "SHARED", b"\x01"), (desk, "STINT", 0)], ids=["to stop", "so long"])
+def test_no_further_round_begins_in_a_process_that_is_told_to_stop_or_when_its_time_is_over(
+    told: tuple[Any, str, Any], settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DATA_DIR = tmp_path
+    rounds: list[str] = []
+
+    def busy(_: Any) -> apart.Round:
+        rounds.append("begun")
+        return apart.Round(took={"woken": waking.WAKE_FOR})
+
+    monkeypatch.setattr(dispatch, "tick", busy)
+    monkeypatch.setattr(*told)
+    desk.tick_alone()
+    assert rounds == ["begun"]
 
 
 def test_the_next_round_begins_in_time_while_a_mail_server_hangs(
@@ -230,12 +259,14 @@ def test_a_dead_run_has_its_letter_also_when_its_end_was_cut_short(ann: User) ->
     error = {"type": "ValueError", "message": "no such issue", "traceback": ""}
     run = builders.run(status="dead", finished_at=clock.now(), reason="failed", error=error, attempt=3)
     shares = builders.run(status="dead", finished_at=clock.now(), reason="undeliverable")
+    times = {"first_at": clock.now(), "last_at": clock.now()}
+    of_action = DeadLetter.objects.create(kind="action", action_id=1, run=shares, error_type="E", **times)
     long_ago = builders.run(status="dead", finished_at=clock.now() - timedelta(days=2), reason="failed")
     assert dispatch.tick().done["buried"] == 1
-    letter = DeadLetter.objects.get()
+    letter = DeadLetter.objects.exclude(pk=of_action.pk).get()
     assert (letter.run, letter.error_type, letter.message, letter.attempts) == (run, "ValueError", "no such issue", 3)
     assert dispatch.tick().done["buried"] == 0
-    assert not DeadLetter.objects.filter(run__in=[shares, long_ago]).exists()
+    assert not DeadLetter.objects.filter(run__in=[shares, long_ago]).exclude(pk=of_action.pk).exists()
 
 
 def test_two_rounds_at_once_do_everything_once(later: Callable[..., None]) -> None:

@@ -53,7 +53,7 @@ DOOR = {
     "new-slug": "shop",
     "new-name": "",
     "new-provider": "generic",
-    "new-per_minute": "600",
+    "new-rate": "600",
 }
 
 

@@ -218,3 +218,12 @@ UNPUBLISHED = {"generic", "none", "cloudevents", "sentry", "grafana", "square", 
 
 def test_a_provider_that_joins_the_catalogue_brings_its_vectors() -> None:
     assert catalogue().keys() - {vector["provider"] for vector in VECTORS} == UNPUBLISHED
+
+
+def test_two_who_join_a_meeting_in_one_millisecond_are_two() -> None:
+    def number(who: str) -> str:
+        joined = {"uuid": "u-1", "id": "1", "participant": {"user_id": who}}
+        told = {"event": "meeting.participant_joined", "event_ts": 1, "payload": {"object": joined}}
+        return catalogue()["zoom"].number({}, told)
+
+    assert number("16778240") == number("16778240") != number("16778241")

@@ -1,8 +1,10 @@
 """Runs whose time has come wake in batches: all of them, once, and no more bells ring than workers can hear."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 
 from project.lib import clock
 from project.people.models import User
@@ -43,6 +45,39 @@ def test_what_does_not_fit_into_the_time_of_a_round_is_left_to_the_next(monkeypa
     monkeypatch.setattr(waking, "EXPIRED", 50)
     sleepers(120)
     assert [waking.expire_due(clock.now(), seconds=0) for _ in range(4)] == [50, 50, 20, 0]
+
+
+@pytest.fixture
+def postgres() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite plans without statistics, and a commit there is on the disk before the next one")
+
+
+def asked(question: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(question)
+        return cursor.fetchone()[0]
+
+
+@pytest.mark.usefixtures("postgres")
+def test_the_queue_is_counted_anew_when_many_woke(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Autovacuum does so a minute later; until then each look at the head read and sorted the whole queue."""
+    monkeypatch.setattr(waking, "MANY", 100)
+    sleepers(170)
+    waking.have_counted()
+    assert asked("SELECT reltuples FROM pg_class WHERE relname = 'runs_due'") == 0
+    waking.expire_due(clock.now())
+    assert asked("SELECT reltuples FROM pg_class WHERE relname = 'runs_due'") == 170
+
+
+@pytest.mark.usefixtures("postgres")
+def test_only_the_waking_itself_does_not_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(waking, "changed", lambda _: seen.append(asked("SHOW synchronous_commit")))
+    before = asked("SHOW synchronous_commit")
+    sleepers(1)
+    waking.expire_due(clock.now())
+    assert (seen, asked("SHOW synchronous_commit")) == (["off"], before)
 
 
 def test_those_that_were_due_first_wake_first(monkeypatch: pytest.MonkeyPatch) -> None:

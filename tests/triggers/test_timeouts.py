@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from triggers.patience import Patience
+from triggers.timeouts import SharedTimeout
 
 
 def test_who_takes_too_long_is_sent_away_and_those_who_came_later_may_go_on() -> None:
     async def run() -> list[object]:
-        patience, body = Patience(0.2), asyncio.get_running_loop().create_future()
-        slow = asyncio.ensure_future(patience.wait(asyncio.Event().wait()))
+        timeout, body = SharedTimeout(0.2), asyncio.get_running_loop().create_future()
+        slow = asyncio.ensure_future(timeout.wait(asyncio.Event().wait()))
         await asyncio.sleep(0.1)
-        later = asyncio.ensure_future(patience.wait(body))
+        later = asyncio.ensure_future(timeout.wait(body))
         await asyncio.wait([slow])
         body.set_result(b"{}")
         return await asyncio.gather(slow, later, return_exceptions=True)
@@ -23,26 +23,26 @@ def test_who_takes_too_long_is_sent_away_and_those_who_came_later_may_go_on() ->
 
 def test_the_timer_goes_on_to_the_next_and_rests_when_nobody_waits() -> None:
     async def run() -> bool:
-        patience = Patience(0.05)
+        timeout = SharedTimeout(0.05)
         for _ in range(2):
             with pytest.raises(TimeoutError):
-                await patience.wait(asyncio.Event().wait())
-        await patience.wait(asyncio.sleep(0))
-        assert not patience.began
+                await timeout.wait(asyncio.Event().wait())
+        await timeout.wait(asyncio.sleep(0))
+        assert not timeout.began
         await asyncio.sleep(0.1)
-        return patience.is_watching
+        return timeout.is_watching
 
     assert asyncio.run(run()) is False
 
 
 def test_who_is_cancelled_by_somebody_else_is_cancelled() -> None:
     async def run() -> None:
-        patience = Patience(60)
-        task = asyncio.ensure_future(patience.wait(asyncio.Event().wait()))
+        timeout = SharedTimeout(60)
+        task = asyncio.ensure_future(timeout.wait(asyncio.Event().wait()))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert not patience.began
+        assert not timeout.began
 
     asyncio.run(run())
