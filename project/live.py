@@ -43,6 +43,12 @@ def is_topic(name: object) -> bool:
     return str(name) in TOPICS or (kind in KINDS and ref.replace("-", "").isalnum() and len(ref) <= 64)
 
 
+async def newest(valkey: redis.asyncio.Redis) -> str:
+    """The `seq` of the last entry; empty while there is none."""
+    entries = await valkey.xrevrange(STREAM, count=1)
+    return str(entries[0][0]) if entries else ""
+
+
 class Reader:
     """One reader of the stream for all sockets of this process."""
 
@@ -63,23 +69,27 @@ class Reader:
             self.task, self.seq = None, ""
 
     async def read(self) -> None:
-        """Follow the stream; while Valkey is away, tell pages every ten seconds to load again."""
-        last, told, mine = self.seq or "$", time.monotonic(), asyncio.current_task()
+        """Follow the stream; while Valkey is away, and once more when it is back, tell pages to load again."""
+        told, lost, mine = time.monotonic(), False, asyncio.current_task()
         while self.task is mine:  # the client swallows a cancel that comes as it takes a connection
             try:
                 async with redis.asyncio.Redis.from_url(
                     settings.REDIS.client, socket_timeout=BLOCK / 1000 + 3, decode_responses=True
                 ) as valkey:
+                    self.seq = (not lost and self.seq) or await newest(valkey)
+                    if lost:
+                        await self.spread({"seq": self.seq, "resync": True})
+                        lost = False
                     while self.task is mine:
-                        answer: Any = await valkey.xread({STREAM: last}, count=500, block=BLOCK)
-                        for last, entry in answer[0][1] if answer else ():
-                            self.seq = last
-                            await self.spread({"seq": last, **entry})
+                        answer: Any = await valkey.xread({STREAM: self.seq or "0"}, count=500, block=BLOCK)
+                        for seq, entry in answer[0][1] if answer else ():
+                            self.seq = seq
+                            await self.spread({"seq": seq, **entry})
             except (redis.RedisError, OSError):
-                if last != "$" or time.monotonic() - told > FLOOR:
+                if (self.seq and not lost) or time.monotonic() - told > FLOOR:
                     told = time.monotonic()
                     await self.spread({"resync": True})
-                last = "$"
+                lost = True
                 await asyncio.sleep(RETRY)
 
     async def spread(self, message: dict[str, Any]) -> None:

@@ -106,7 +106,7 @@ def test_a_socket_that_says_nothing_any_more_is_left_for_a_new_one(shop, opens):
 
     tab.route_web_socket("**/ws/live", between)
     tab.clock.install()
-    make_events(shop, 640, 641)  # a server that has just started does not know yet how far the news are told
+    make_events(shop, 640, 641)  # a desk where nothing was ever told has no number to begin from
     shop.until(lambda: tab.goto("/events") and tab.locator("html").get_attribute("data-seq"))
     expect(tab.locator("html")).to_have_attribute(*LIVE)
     forgotten += opened

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+import redis
 from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
@@ -206,6 +207,47 @@ async def test_a_reader_that_ended_is_there_again_at_the_next_ping_and_misses_no
         await asyncio.sleep(0.01)
     stream.publish("runs", 2, 0)
     assert (await socket.heard("topic"))["id"] == "2"
+    await socket.leave()
+
+
+async def test_a_page_drawn_while_another_listens_knows_how_far_the_news_are_told(bus, signed_in):
+    """Also when all of them were told before anybody listened."""
+    stream.publish("runs", 1, 0)
+    await asyncio.to_thread(until, lambda: stream.news("").seq)
+    socket = tab(signed_in)
+    await socket.connect()
+    await asyncio.to_thread(until, lambda: live.newest_seq() == stream.news("").seq)
+    await socket.leave()
+
+
+async def test_what_is_told_first_of_all_is_heard_however_long_nothing_was(bus, signed_in, monkeypatch):
+    monkeypatch.setattr(live, "BLOCK", 1)  # ms: nearly all the time between two questions to Valkey
+    socket = tab(signed_in)
+    await socket.connect()
+    await socket.say({"topics": ["runs"], "since": None})
+    await socket.heard("ping")
+    stream.publish("runs", 1, 0)
+    assert (await socket.heard("topic"))["id"] == "1"
+    await socket.leave()
+
+
+async def test_pages_load_again_once_valkey_is_back(bus, signed_in, monkeypatch):
+    """What was told between the loss and the first question after it is in no number a reader follows."""
+    monkeypatch.setattr(live, "RETRY", 0.1)
+    there = settings.REDIS
+    stream.publish("runs", 1, 0)
+    await asyncio.to_thread(until, lambda: stream.news("").seq)
+    socket = tab(signed_in)
+    await socket.connect()
+    await asyncio.to_thread(until, live.newest_seq)
+    monkeypatch.setattr(settings, "REDIS", there.__class__("redis://127.0.0.1:1/0", "redis://127.0.0.1:1/0", ours=True))
+    with redis.Redis.from_url(there.client) as valkey:
+        valkey.client_kill_filter(_type="normal", skipme=True)
+        assert "seq" not in await socket.heard("resync")
+        valkey.xadd(stream.STREAM, {"topic": "runs", "id": "2", "version": 0})
+    monkeypatch.setattr(settings, "REDIS", there)
+    back = await socket.heard("resync")
+    assert back["seq"] == stream.news("").seq
     await socket.leave()
 
 
