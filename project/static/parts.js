@@ -5,6 +5,7 @@
   'use strict';
   const GAP = 250; // ms from what was shown to the next asking
   const SWEEP = 60000; // ms: a lost hint costs no more than this
+  const LATE = 300; // ms of asking after which parts say that they are being drawn
   const root = document.documentElement;
   if (root.dataset.here) history.replaceState(null, '', root.dataset.here);
 
@@ -39,7 +40,7 @@
     const ids = [...dirty], url = location.href;
     dirty.clear();
     busy = true;
-    const began = Date.now();
+    const began = Date.now(), late = setTimeout(() => ids.forEach(id => document.getElementById(id)?.setAttribute('aria-busy', 'true')), LATE);
     try {
       const answer = await fetch(url, {headers: {'X-Parts': ids.join(' ')}, credentials: 'same-origin'});
       if (answer.status === 401 || answer.redirected) { if (Date.now() > leaving) location.reload(); return; }
@@ -47,6 +48,8 @@
       if (answer.ok && url === location.href) show(new DOMParser().parseFromString(await answer.text(), 'text/html'), ids);
     } catch { ids.forEach(id => dirty.add(id)); setTimeout(schedule, 2000); return; } finally {
       busy = false;
+      clearTimeout(late);
+      parts().forEach(part => part.removeAttribute('aria-busy'));
       notBefore = Date.now() + Math.max(GAP, 2 * (Date.now() - began)); // a slow answer asks for patience
     }
     schedule();

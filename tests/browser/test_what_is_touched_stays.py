@@ -213,6 +213,19 @@ def test_a_button_is_no_other_one_by_the_next_look(stage, shows):
     assert stage.evaluate("document.activeElement.nodeName") == "BODY"
 
 
+def test_a_part_that_is_late_keeps_what_it_shows_and_says_that_it_is_asked_for(stage, shows):
+    """UX 3.5, a state of every page: loading."""
+    shows("<p>old</p>")
+    stage.evaluate(
+        "() => { const asks = window.fetch; window.fetch = (...all) => new Promise(done => {"
+        " window.answer = () => done(asks(...all)); }); window.nightdesk.refresh('x'); }"
+    )
+    stage.wait_for_selector("#part[aria-busy=true]")
+    assert stage.inner_text("#part") == "old"
+    stage.evaluate("window.answer()")
+    stage.wait_for_selector("#part:not([aria-busy])")
+
+
 def test_what_was_looked_for_in_a_payload_stays_marked(stage, shows):
     tree = (
         '<p>{}</p><input data-json-search="t"><div id="t"><span class="s">{}</span> <span class="s">tree</span></div>'
