@@ -2,7 +2,7 @@
 no hole in the chain, so the deeds are held against the log."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db.models import CharField, Count, Exists, OuterRef, QuerySet, Subquery
 from django.db.models.fields.json import KT
@@ -13,13 +13,13 @@ from approvals.models.action import SETTLED
 from triggers.models import Audit
 
 STARTS = ("start", "send again")  # what each try has in the log
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)  # older than any action
 
 
 def unlogged() -> Iterator[str]:
-    """`the end of A-7`, of every action that was proposed since the log tells of starts too."""
-    since = Audit.objects.filter(kind="action", verb="start").order_by("pk").values_list("at", flat=True).first()
-    if since is None:
-        return
+    """`the end of A-7`, of every action but those from before the log told of starts (migration 0019)."""
+    marks = Audit.objects.filter(kind="audit", ref="actions", verb="begin").order_by("pk")
+    since = marks.values_list("at", flat=True).first() or BEGINNING
     asked = Action.objects.filter(created_at__gt=since).order_by("pk")
     log = of(Cast(OuterRef("pk"), CharField()))
     ends = log.annotate(became=KT("detail__status")).filter(became=OuterRef("status"))

@@ -265,8 +265,8 @@ def test_no_link_of_a_message_decides_whoever_follows_it(chat, asked, ben, sign_
 def test_a_link_is_one_persons_and_is_over_with_what_it_was_for(chat, asked, ann, ben, owner, sign_in):
     link = chat.to("U2")[0]["blocks"][-1]["elements"][-1]["url"]
     path = "/" + link.split("/", 3)[3]
-    assert sign_in(ann).get(path).status_code == 403
-    assert sign_in(ben).get(path[:-1] + ("0" if path[-1] != "0" else "1")).status_code == 403
+    assert sign_in(ann).get(path).status_code == 404
+    assert sign_in(ben).get(path[:-1] + ("0" if path[-1] != "0" else "1")).status_code == 404
     say(asked, owner)
     page = sign_in(ben).get(path)
     assert page.status_code == 200

@@ -126,6 +126,68 @@ def test_no_address_of_the_desk_holds_anything_that_opens_it(asked, ben, sign_in
     assert Client().get(f"/actions/{asked.pk}").headers["location"].startswith("/sign-in")
 
 
+@pytest.fixture
+def link(asked, ben) -> str:
+    """Where the message leads that Ben got."""
+    with a_mailbox() as box:
+        reach(ben, "post", "ben@example.org")
+        telling.tick()
+        [mail] = box.taken
+    return re.search(rf"{re.escape(settings.BASE_URL)}(/go/\S+)", mail.message.get_content())[1]
+
+
+def test_what_a_link_opens_tells_its_address_to_nobody(asked, link, ann, ben, sign_in):
+    """AP-10: while it is open, once it is over, and to whom it was not made for."""
+    others = sign_in(ann).get(link), sign_in(ben).get(f"{link[:-1]}{'0' if link[-1] != '0' else '1'}")
+    opened = sign_in(ben).get(link)
+    asked.move("cancel", settled_at=clock.now())
+    over = sign_in(ben).get(link)
+    assert [answer.status_code for answer in (*others, opened, over)] == [404, 404, 302, 200]
+    assert {answer.headers["Referrer-Policy"] for answer in (*others, opened, over)} == {"no-referrer"}
+    for page in (*others, over):
+        said = page.content.decode()
+        assert '<meta name="referrer" content="no-referrer">' in said
+        assert "<form" not in said, "a browser that sends no referrer sends the origin `null`, and no form gets through"
+    assert len({re.sub(r'data-\S+="[^"]*"', "", page.content.decode()) for page in others}) == 1, "says why to nobody"
+
+
+def test_signing_in_on_the_way_of_a_link_gets_through_over_https(link, ben):
+    """The one page with a form whose address holds a link: it tells its own desk from where it posts, and only it."""
+    browser = Client(enforce_csrf_checks=True)
+    page = browser.get(link, secure=True, follow=True)
+    path, _ = page.redirect_chain[-1]
+    assert page.headers["Referrer-Policy"] == "same-origin"
+    assert '<meta name="referrer" content="same-origin">' in page.content.decode()
+    form = {
+        "username": ben.username,
+        "password": PASSWORD,
+        "next": link,
+        "csrfmiddlewaretoken": page.context["csrf_token"],
+    }
+    for silent in ({}, {"origin": "null"}):  # as if it were `no-referrer`
+        assert browser.post("/sign-in", form, secure=True, headers=silent).status_code == 403
+    answer = browser.post("/sign-in", form, secure=True, headers={"referer": f"https://testserver{path}"})
+    assert (answer.status_code, answer.headers["location"]) == (302, link)
+
+
+def test_the_mark_of_a_link_is_kept_nowhere(asked, link, ben, owner, sign_in, caplog):
+    """AP-10: it is made anew from the row and our key; no row, list, export or page that it leads to holds it."""
+    sign_in(ben).get(link)
+    mark = link.rpartition("-")[2]
+    assert len(mark) * 4 == 160
+    assert mark not in json.dumps(everything(), default=str)
+    browser = sign_in(owner)
+    for path in (
+        "/api/v1/actions",
+        f"/api/v1/actions/{asked.pk}",
+        "/api/v1/audit",
+        "/api/v1/events",
+        f"/actions/{asked.pk}",
+    ):
+        assert mark not in browser.get(path).content.decode()
+    assert mark not in caplog.text
+
+
 @contextmanager
 def a_way(system: str) -> Iterator[Callable[[], str]]:
     """A connection `post` of this system; called, it tells what went over it last."""

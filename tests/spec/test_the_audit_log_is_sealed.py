@@ -1,9 +1,11 @@
 """What was written into the audit log stays as it was: rows are chained after their commit, and any change shows."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
@@ -13,6 +15,7 @@ from approvals.act import act
 from approvals.errors import NotSent
 from approvals.models import Action, Decision
 from approvals.models.action import EVERYBODY
+from approvals.unlogged import unlogged
 from project import desk
 from project.lib import clock
 from project.people.models import User
@@ -21,6 +24,7 @@ from tests.races.together import together
 from triggers import sealing
 from triggers.models import Audit, Source
 
+migration = importlib.import_module("approvals.migrations.0019_since_when_the_log_has_it_all")
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -45,6 +49,13 @@ def rewrite(sql: str, *values: object) -> None:
             cursor.execute("ALTER TABLE triggers_audit DISABLE TRIGGER sealed_rows_stay")
         cursor.execute(sql, values)
         cursor.execute(made)
+
+
+def asked(**fields: Any) -> Action:
+    """An order that was asked for, and of which the log tells so."""
+    action = builders.action("shop.order", **fields)
+    Audit.write("propose", action)
+    return action
 
 
 def test_a_round_of_the_desk_seals_what_was_committed_and_nothing_twice(github: Source) -> None:
@@ -167,9 +178,9 @@ def test_the_command_names_what_was_done_without_a_nod_to_these_bytes(
 ) -> None:
     """Written past every door: a decision about something else, or none at all."""
     with nodding.serving():
-        action = builders.action("shop.order", by=ann)
+        action = asked(by=ann)
         nodding.say(action, ben)
-        builders.action("shop.order", by=ann, tier="low", status="approved")
+        asked(by=ann, tier="low", status="approved")
         call_command("verify_audit")
         assert "everything that was done and needs a nod has one" in capsys.readouterr().out
     Action.objects.filter(pk=action.pk).update(status="delivered", settled_at=action.created_at)
@@ -191,7 +202,7 @@ def test_the_command_names_what_was_done_without_a_nod_to_these_bytes(
 )
 def test_the_command_counts_each_yes_again(ann: User, ben: User, eve: User, changed: Callable[..., object]) -> None:
     with nodding.serving("high"):
-        action = builders.action("shop.order", by=ann, tier="high", four_eyes=True)
+        action = asked(by=ann, tier="high", four_eyes=True)
         nodding.say(action, ben, stepped_up=True, reason="seen")
         call_command("verify_audit")
     changed(Action.objects.filter(pk=action.pk), eve)
@@ -211,22 +222,28 @@ def test_an_answer_of_who_asked_is_no_missing_nod(ann: User) -> None:
     assert not list(nods.without_a_nod())
 
 
+def test_a_desk_that_has_done_nothing_yet_needs_no_mark_to_miss_a_row() -> None:
+    migration.mark(apps, None)
+    assert not Audit.objects.exists()
+    Audit.objects.filter(ref=str(asked().pk)).delete()
+    assert len(list(unlogged())) == 1
+
+
 class TestARowTakenOutBeforeItWasSealed:
     """The chain begins at the seal: what is gone by then leaves no hole in it, but the deed is still there."""
 
     @pytest.fixture
     def action(self, ben: User, capsys: pytest.CaptureFixture[str]) -> Action:
-        """Asked for, approved, tried twice and done; an action before it, so that the log tells of starts."""
+        """The first one of its desk: asked for, approved, tried twice and done."""
         builders.connection("shop", practice=False)
         with nodding.serving() as shop, nodding.handling(lambda run: act(run, "order", kind="shop.order")):
-            for faults in ([], [NotSent("busy")]):
-                shop.faults[:] = faults
-                builders.run("story")
-                nodding.settle()
-                nodding.say(Action.objects.awaiting().get(), ben)
-                nodding.settle()
-                Action.objects.filter(status="approved").update(not_before=clock.now())
-                nodding.settle()
+            shop.faults[:] = [NotSent("busy")]
+            builders.run("story")
+            nodding.settle()
+            nodding.say(Action.objects.awaiting().get(), ben)
+            nodding.settle()
+            Action.objects.filter(status="approved").update(not_before=clock.now())
+            nodding.settle()
         call_command("verify_audit")
         assert "and the log has everything that became of it" in capsys.readouterr().out
         last = Action.objects.latest("pk")
@@ -238,11 +255,25 @@ class TestARowTakenOutBeforeItWasSealed:
         [("propose", "the proposal of"), ("start", "a try of"), ("deliver", "the end of")],
     )
     def test_is_missed(self, action: Action, verb: str, told: str) -> None:
-        Audit.objects.filter(kind="action", ref=str(action.pk), verb=verb).order_by("-pk").first().delete()
+        """Also where it is the only start that there ever was."""
+        Audit.objects.filter(kind="action", ref=str(action.pk), verb=verb).delete()
         sealing.seal()
         sealing.verify()
         with pytest.raises(CommandError, match=rf"lacks what happened: {told} A-{action.pk}$"):
             call_command("verify_audit")
+
+    def test_is_not_looked_for_from_before_the_log_told_of_it(self, action: Action) -> None:
+        """The upgrade of a desk that has older actions says since when; that row is sealed as any other."""
+        Audit.objects.filter(verb="start").delete()
+        migration.mark(apps, None)
+        call_command("verify_audit")
+        with nodding.serving():
+            Audit.objects.filter(verb="propose", ref=str(asked().pk)).delete()
+        with pytest.raises(CommandError, match=r"lacks what happened: the proposal of A-"):
+            call_command("verify_audit")
+        sealing.seal()
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Audit.objects.filter(kind="audit").update(at=clock.now())
 
     def test_is_missed_too_where_it_was_a_no(self, action: Action, ann: User, ben: User) -> None:
         with nodding.serving(), nodding.handling(lambda run: act(run, "order", kind="shop.order")):

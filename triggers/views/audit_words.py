@@ -11,7 +11,7 @@ VERBS = (
         words("ask for more"),
         words("ask to archive"),
     ),
-    *(words("ask to cancel"), words("ask to change"), words("ask to create"), words("back-fill")),
+    *(words("ask to cancel"), words("ask to change"), words("ask to create"), words("back-fill"), words("begin")),
     *(words("bulk cancel"), words("bulk dismiss"), words("bulk redrive"), words("bulk run_again"), words("cancel")),
     *(words("change"), words("change password"), words("changed outside the desk"), words("close the breaker")),
     *(words("confirm"), words("consume"), words("create"), words("delete"), words("deliver"), words("disable")),
