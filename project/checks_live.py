@@ -9,7 +9,7 @@ from django.conf import settings
 from kombu.exceptions import OperationalError
 
 from approvals.models import Action
-from project import health
+from project import audited, health
 from project.checks import Question
 from project.lib import clock
 from triggers import registry
@@ -97,6 +97,10 @@ def missing_handlers() -> str:
     return "; ".join(missing[:10])
 
 
+def audit() -> str:
+    return "; ".join(audited.found())
+
+
 LIVE = [
     Question("desk.E01", "Does the database answer?", "Look at its own log, and at DATABASE_URL.", health.database),
     Question(
@@ -116,6 +120,12 @@ LIVE = [
     Question("desk.E09", "Is every watched source listened to?", "manage.py up --processes listen", listening),
     Question("desk.W05", "Do runs start in time?", "Give more --workers, or look what holds them up.", queue),
     Question("desk.W12", "Does what was approved start?", "Is a process `desk` running, and beat?", approved),
+    Question(
+        "desk.E12",
+        "Is the audit log whole, and has everything that was done its nod?",
+        "Asked every day; `manage.py verify_audit` asks now. Keep a copy of the database as it is.",
+        audit,
+    ),
     Question("desk.W13", "Do runs go on when their wait has ended?", "Give more --workers.", resumed),
     Question("desk.E06", "Is there room on the disk?", "Free some, or lower RETENTION_DAYS.", disk),
     Question(

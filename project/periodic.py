@@ -17,6 +17,12 @@ TASKS = {
         600,
         "Removes what is older than RETENTION_DAYS and claims whose window has ended.",
     ),
+    "audit": (
+        "project.tasks.audit",
+        86400,
+        3600,
+        "Looks whether the audit log is whole, and whether everything that was done has its nod.",
+    ),
 }
 
 

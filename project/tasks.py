@@ -9,7 +9,7 @@ from celery import shared_task, signals
 from django.conf import settings
 
 from approvals.models import Connection
-from project import desk, health, periodic
+from project import audited, desk, health, periodic
 from project.lib import spans
 from project.rollcall import Speaker
 from triggers import retention, stopping
@@ -27,6 +27,11 @@ def tick(**later: Any) -> None:
 @shared_task
 def prune(**later: Any) -> None:
     retention.prune()
+
+
+@shared_task
+def audit(**later: Any) -> None:
+    audited.look()
 
 
 @signals.worker_init.connect

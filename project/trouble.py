@@ -8,7 +8,7 @@ from datetime import timedelta
 import redis
 from django.db import DatabaseError
 
-from project import health
+from project import audited, health
 from project.lib import clock, stream
 from project.lib.language import phrase, spoken, words
 from project.lib.text import span
@@ -75,7 +75,14 @@ def workers() -> Trouble | None:
     return Trouble(told, "Runs wait; nothing is lost.", (now - oldest).total_seconds())
 
 
-PROBES: tuple[Callable[[], Trouble | None], ...] = (storage, tick, broker, workers)
+def audit() -> Trouble | None:
+    if not audited.found():
+        return None
+    told = words("The audit log does not fit what was done.")
+    return Trouble(told, words("The checks name what lacks a nod or a row. Somebody wrote past the desk."))
+
+
+PROBES: tuple[Callable[[], Trouble | None], ...] = (storage, tick, broker, workers, audit)
 
 
 class Known:

@@ -9,7 +9,10 @@ import pytest
 from project.celery import app
 from tests.house import tree
 
-FROZEN = {"project.tasks.tick", "project.tasks.prune", "triggers.tasks.advance", "approvals.tasks.deliver_action"}
+FROZEN = {
+    *("project.tasks.tick", "project.tasks.prune", "project.tasks.audit"),
+    *("triggers.tasks.advance", "approvals.tasks.deliver_action"),
+}
 LONGEST = 5  # lines of a body
 
 

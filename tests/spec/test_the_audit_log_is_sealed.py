@@ -9,6 +9,7 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
+from django_celery_beat.models import PeriodicTask
 
 from approvals import nods
 from approvals.act import act
@@ -16,7 +17,7 @@ from approvals.errors import NotSent
 from approvals.models import Action, Decision
 from approvals.models.action import EVERYBODY
 from approvals.unlogged import unlogged
-from project import desk
+from project import audited, checks_live, desk, periodic, tasks, trouble
 from project.lib import clock
 from project.people.models import User
 from tests import builders, nodding, ruled
@@ -285,6 +286,29 @@ class TestARowTakenOutBeforeItWasSealed:
         no.delete()
         with pytest.raises(CommandError, match=rf"a verdict on A-{refused.pk}"):
             call_command("verify_audit")
+
+
+def test_the_desk_itself_looks_every_day_and_every_page_says_what_it_found(
+    ann: User, ben: User, sign_in: Callable[[User], Client]
+) -> None:
+    periodic.ensure()
+    daily = PeriodicTask.objects.get(name="audit")
+    assert (daily.task, daily.interval.period, daily.interval.every) == ("project.tasks.audit", "seconds", 86400)
+    with nodding.serving():
+        action = asked(by=ann)
+        nodding.say(action, ben)
+    tasks.audit()
+    trouble.forget()
+    assert "The audit log does not fit" not in sign_in(ben).get("/runs").text
+    Decision.objects.all().delete()
+    tasks.audit()
+    trouble.forget()
+    assert "The audit log does not fit what was done." in sign_in(ben).get("/runs").text
+    assert f"fewer yeses than it needed: A-{action.pk}" in checks_live.audit()
+    sealing.seal()
+    rewrite("UPDATE triggers_audit SET verb = 'archive' WHERE number = 1")
+    assert "broken at its first wrong link: number 1" in audited.look()[0]
+    trouble.forget()
 
 
 def test_the_page_says_how_far_the_log_is_sealed(

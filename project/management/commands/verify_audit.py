@@ -1,19 +1,14 @@
 """`manage.py verify_audit`: is the audit log as it was sealed, and has everything that was done its nod?"""
 
-import itertools
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import nods
-from approvals.unlogged import unlogged
-from project import health
+from project import audited, health
 from project.lib.progress import Progress
 from triggers import sealing
 from triggers.models import Audit
-
-MOST = 20  # of them are named
 
 
 class Command(BaseCommand):
@@ -31,13 +26,11 @@ class Command(BaseCommand):
         except sealing.BrokenChain as broken:
             raise CommandError(f"the audit log is broken at its first wrong link: {broken}") from broken
         self.stdout.write(f"{head.number} rows are as they were sealed; head {head}")
-        bare = [f"A-{action.pk}" for action in itertools.islice(nods.without_a_nod(), MOST)]
-        if bare:
-            raise CommandError(f"done, or about to be, with fewer yeses than it needed: {', '.join(bare)}")
+        if few := audited.bare():
+            raise CommandError(few)
         self.stdout.write("everything that was done and needs a nod has one")
-        untold = list(itertools.islice(unlogged(), MOST))
-        if untold:
-            raise CommandError(f"the audit log lacks what happened: {', '.join(untold)}")
+        if lacking := audited.untold():
+            raise CommandError(lacking)
         self.stdout.write("and the log has everything that became of it")
         waiting = Audit.objects.unsealed().count()
         if waiting:
