@@ -93,8 +93,10 @@ class Gate:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        if not request.path_info.startswith(OWN_RULES) and request.user.is_authenticated:
-            response.headers.setdefault("Cache-Control", "no-store")  # a stale card is worse than none
+        if not request.path_info.startswith(OWN_RULES):
+            response.headers.setdefault("X-Robots-Tag", "noindex")
+            if request.user.is_authenticated:
+                response.headers.setdefault("Cache-Control", "no-store")  # a stale card is worse than none
         return response
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponseBase | None:

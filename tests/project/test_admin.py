@@ -46,7 +46,8 @@ def test_a_window_opens_and_takes_nothing_in(model, fresh):
 def test_a_row_can_be_read_but_neither_changed_nor_deleted(fresh):
     """AD-07: nothing happens by opening an address."""
     run = builders.run()
-    assert fresh.get(address(Run, "change", run.pk)).status_code == 200
+    page = fresh.get(address(Run, "change", run.pk))
+    assert (page.status_code, "⟨U+" in page.text) == (200, False)
     assert fresh.post(address(Run, "change", run.pk), {"status": "succeeded"}).status_code == 403
     assert fresh.post(address(Run, "delete", run.pk), {"post": "yes"}).status_code == 403
     fresh.post(address(Run, "changelist"), {"action": "delete_selected", "_selected_action": run.pk, "post": "yes"})

@@ -64,8 +64,10 @@ def look(client: Client, paths: list[str], readers: Iterable[dict[str, str]]) ->
 
 
 def test_no_link_of_the_desk_decides_whoever_follows_it(asked):
-    before = everything()
-    look(Client(), links(asked), READERS.values())
+    before, paths = everything(), links(asked)
+    assert len(paths) > 150
+    for reader in READERS.values():
+        look(Client(), paths, [reader])
     assert differences(before, everything()) == {}
 
 
@@ -86,7 +88,8 @@ def test_no_link_decides_in_the_browser_of_somebody_who_may(asked, owner, sign_i
     browser = sign_in(owner)
     browser.post("/step-up", {"password": PASSWORD, "next": "/"})
     before = everything()
-    look(browser, links(asked), [READERS["a browser that fetches ahead"]])
+    for reader in ("a browser that fetches ahead", "a person"):
+        look(browser, links(asked), [READERS[reader]])
     row = f"/admin/people/user/{asked.requested_by_id}"
     lists = [path for path in ADMIN if path.count("/") == 4]
     for path, verb in zip([*EACH, *lists], cycle(("GET", "HEAD", "OPTIONS", "GET", "HEAD")), strict=False):
@@ -134,6 +137,17 @@ def link(asked, ben) -> str:
         telling.tick()
         [mail] = box.taken
     return re.search(rf"{re.escape(settings.BASE_URL)}(/go/\S+)", mail.message.get_content())[1]
+
+
+def test_a_preview_of_a_link_is_told_nothing(asked, link):
+    """AP-02: a chat that looks at it finds a sign-in, which no search engine keeps and no cache."""
+    for reader in READERS.values():
+        page = Client().get(link, follow=True, headers=reader)
+        for answer in (Client().get(link, headers=reader), page):
+            assert "noindex" in answer.headers["X-Robots-Tag"]
+        assert "no-store" in page.headers["Cache-Control"]
+        said = page.content.decode().replace(link, "")
+        assert not [word for word in (asked.title, "acme/shop", asked.digest, f"A-{asked.pk}") if word in said]
 
 
 def test_what_a_link_opens_tells_its_address_to_nobody(asked, link, ann, ben, sign_in):

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from approvals import letters, mornings
+from approvals import decide, letters, mornings
 from approvals.act import act
 from approvals.done import done
 from approvals.kinds import KINDS
@@ -15,8 +15,10 @@ from project.lib import clock
 from project.lib.visible import is_odd, plain
 from tests import builders
 from tests.handlers import work
+from tests.house.test_pages import ALL
 from tests.nodding import handling, settle
 from tests.project.test_pages import Reader
+from triggers.models import Audit, Run
 
 pytestmark = pytest.mark.django_db
 
@@ -72,17 +74,31 @@ def test_the_form_of_a_question_hides_nothing(owner, sign_in):
 
 
 def test_no_page_lets_anything_hide(asked, owner, sign_in):
-    browser = sign_in(owner)
-    run, comment = asked.run_id, Action.objects.get(kind="github.comment").pk
-    pages = ["/", "/approvals", f"/approvals?sel={asked.pk}", "/actions", f"/actions/{asked.pk}", f"/actions/{comment}"]
-    pages += [f"/actions/{asked.pk}/edit", f"/runs/{run}", "/practice", "/audit", "/done"]
-    found = {}
+    """Every page of the desk, with the rows of this story in its address, and the windows of the admin."""
+    decide.cancel(Action.objects.get(pk=asked.pk), by=owner, reason=CORPUS)
+    browser, seen, found = sign_in(owner), [], {}
+    numbers = {"actions": asked.pk, "runs": asked.run_id, "events": asked.run.event_id}
+    pages = [re.sub(r"/(\w+)/1\b", lambda at: f"/{at[1]}/{numbers.get(at[1], 1)}", path) for path, _ in ALL]
+    pages += [f"/approvals?sel={asked.pk}", f"/actions/{Action.objects.get(kind='github.comment').pk}", "/find?q=pay"]
+    pages += [f"/admin/{row._meta.label_lower.replace('.', '/')}/" for row in (Action, Audit, Run)]
+    pages += [f"/admin/approvals/action/{asked.pk}/change/", f"/admin/triggers/run/{asked.run_id}/change/"]
     for page in pages:
         answer = browser.get(page)
-        assert answer.status_code == 200, page
-        if hides := hidden_in(Reader(answer.content.decode()).text):
-            found[page] = hides
+        if answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/html"):
+            seen.append(page)
+            if hides := hidden_in(Reader(answer.content.decode()).text):
+                found[page] = hides
     assert found == {}
+    assert {f"/actions/{asked.pk}", f"/runs/{asked.run_id}", *pages[-8:]} <= {*seen}
+    assert len(seen) > 40
+
+
+@pytest.mark.parametrize("asks", ["/approvals/together?kind=github.create_pr&pick={}", "/actions/{}/edit"])
+def test_nor_does_one_that_is_about_what_waits(asks, asked, owner, sign_in):
+    answer = sign_in(owner).get(asks.format(asked.pk))
+    assert answer.status_code == 200
+    assert "U+202E" in Reader(answer.content.decode()).text
+    assert hidden_in(Reader(answer.content.decode()).text) == set()
 
 
 def test_the_card_says_where_they_stand(asked, owner, sign_in):
