@@ -38,7 +38,7 @@ from tests.model.walking import walks
 from tests.nodding import Order, changed_kind, handling, say, serving, settle
 from tests.ruled import rule
 from triggers import routing
-from triggers.models import Audit, Run, Switch
+from triggers.models import Run, Switch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = walks(examples=12, steps=16)
@@ -109,7 +109,6 @@ class Nod(RuleBasedStateMachine):
         self.stack.callback(setattr, clock, "shift", timedelta(0))
         self.people = {name: person(name, *roles.ROLES) for name in ("ann", "ben", "cleo")}
         builders.connection("shop", practice=False)
-        Audit.objects.create(at=clock.now(), verb="start", kind="action", ref="0")  # since when it tells of starts
         back = timedelta(seconds=5)
         self.stack.enter_context(serving(tier=tier, safety="probe", current=self.world.now, take_back=back))
         changed_kind(deliver=self.world.deliver, probe=self.world.probe)

@@ -245,6 +245,7 @@ def test_the_button_that_only_opens_decides_nothing(chat, asked):
 
 def test_no_link_of_a_message_decides_whoever_follows_it(chat, asked, ben, sign_in):
     """AP-02: a preview of a chat follows every link and decides nothing."""
+    assert (chat.to("U2")[0]["unfurl_links"], chat.to("U2")[0]["unfurl_media"]) == (False, False)
     link = next(
         each["url"]
         for block in chat.to("U2")[0]["blocks"]

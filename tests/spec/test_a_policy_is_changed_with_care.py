@@ -403,6 +403,16 @@ class TestThePages:
         assert PolicyRule.objects.get().quorum == 2
         assert "Asks 2 people" in client.get("/policies").content.decode()
 
+    def test_it_says_how_many_more_and_fewer_would_have_waited_and_lists_them(self, owner, fresh):
+        comments = [builders.action("github.comment", tier="low", status="approved") for _ in range(2)]
+        draft = {**self.FORM, "when": "action.kind == 'github.comment'", "quorum": "0", "do": "try"}
+        told = fresh(owner).post("/policies/new", draft).content.decode()
+        assert "2 more would have waited, 0 fewer; here they are" in told
+        assert all(f"A-{action.pk}" in told for action in comments)
+        pr()
+        draft |= {"when": "action.kind == 'github.create_pr'", "effect": "allow"}
+        assert "0 more would have waited, 1 fewer; here they are" in fresh(owner).post("/policies/new", draft).text
+
     def test_what_was_seen_is_what_is_saved(self, owner, fresh):
         client = fresh(owner)
         seen = client.post("/policies/new", {**self.FORM, "do": "try"}).context["draft"].seen

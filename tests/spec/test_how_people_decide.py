@@ -61,6 +61,22 @@ def test_every_move_of_a_person_names_the_bytes_it_was_about(
     assert all("revision" in row.detail for row in rows)
 
 
+def test_a_decision_keeps_whose_it_was_and_whence_it_came(ann: User, ben: User, sign_in: Any) -> None:
+    """By the number of the person: whoever takes another name afterwards has said it all the same."""
+    action = builders.action(by=ann, arguments=PULL)
+    client = sign_in(ben)
+    client.defaults |= {"HTTP_USER_AGENT": "Firefox on a phone", "REMOTE_ADDR": "203.0.113.9"}
+    press(client, action)
+    User.objects.filter(pk=ben.pk).update(username="benedict")
+    said = Decision.objects.get()
+    assert (said.by_id, said.remote, said.browser, said.channel) == (
+        ben.pk,
+        "203.0.113.9",
+        "Firefox on a phone",
+        "page",
+    )
+
+
 def test_how_long_it_was_on_the_screen_is_kept_with_the_decision(
     ann: User, ben: User, sign_in: Any, later: Any
 ) -> None:

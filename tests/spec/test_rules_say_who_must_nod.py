@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from approvals import policy
 from approvals.act import Rejected, act
 from approvals.errors import AlreadyDecided, Changed, NotReviewer, SelfApproval
-from approvals.models import Action, PolicyVersion
+from approvals.models import Action, Asking, PolicyVersion
 from approvals.tiers import Tier
 from approvals.windows import DAYS
 from project.lib import clock
@@ -368,6 +368,7 @@ class TestWhenThePolicyChangesMeanwhile:
         now = now_of(action)
         assert (now.status, now.revision, now.reason_code, now.needed) == ("awaiting", 2, "policy_stricter", 2)
         assert shop.sent == []
+        assert Asking.objects.filter(action=action, revision=2).exists(), "people are told"
         say(action, ben)
         say(action, owner)
         settle()

@@ -5,12 +5,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 
 from approvals import clearing, connect, deliver, outcomes, tasks
 from approvals.act import Rejected, Undeliverable, act
 from approvals.errors import CannotSendAgain, NotReviewer, NotSent, NotValid, OutcomeUnknown, Refused, UnknownKind
 from approvals.kinds import KINDS
-from approvals.models import Action, Attempt
+from approvals.models import Action, Attempt, Decision
 from approvals.outcomes import Outcome
 from approvals.tiers import Tier
 from project.lib import canonical, clock, failpoints
@@ -410,6 +411,64 @@ class TestWhatWasShownIsWhatRuns:
         Action.objects.filter(pk=action.pk).update(**fields)
         settle()
         assert (now_of(action).status, shop.sent) == ("awaiting", [])
+
+    @pytest.mark.parametrize("member", ["kind_version", "connection_version", "arguments", "preconditions"])
+    def test_each_member_of_what_was_approved_voids_the_yes_when_it_changes(self, approved, shop, later, member):
+        """As in the row, so in the text: under a digest that fits it again."""
+        other = {
+            "kind_version": 7,
+            "connection_version": 7,
+            "arguments": {"item": "rum"},
+            "preconditions": {"target": "x"},
+        }
+        text = canonical.text({**approved.envelope, member: other[member]})
+        Action.objects.filter(pk=approved.pk).update(canonical=text, digest=canonical.digest_of_text(text))
+        later(seconds=11)
+        settle()
+        action = now_of(approved)
+        assert (action.status, action.revision, action.reason_code) == ("awaiting", 2, "changed_after_approval")
+        assert (action.given, shop.sent) == (0, [])
+
+    @pytest.mark.parametrize(
+        "forged",
+        [
+            lambda yes, other: Decision.objects.filter(pk=yes.pk).delete(),
+            lambda yes, other: Decision.objects.filter(pk=yes.pk).update(action=other),
+            lambda yes, other: Decision.objects.filter(pk=yes.pk).update(digest=other.digest),
+            lambda yes, other: Decision.objects.filter(pk=yes.pk).update(revision=2),
+            lambda yes, other: Decision.objects.filter(pk=yes.pk).update(verdict="reject"),
+            lambda yes, other: Decision.objects.filter(pk=yes.pk).update(held=[]),
+        ],
+        ids=[
+            "missing",
+            "another action's",
+            "to other bytes",
+            "to another revision",
+            "a no",
+            "of no role",
+        ],
+    )
+    def test_a_yes_that_is_none_starts_nothing(self, approved, shop, later, forged):
+        """The row says `approved` and who counts believes it; the start looks at the yes itself."""
+        forged(Decision.objects.get(), builders.action("shop.order", arguments={"item": "rum"}))
+        later(seconds=11)
+        for _ in range(2):
+            deliver.deliver(approved.pk)
+            settle()
+        assert (now_of(approved).status, shop.sent) == ("awaiting", [])
+
+    @pytest.mark.parametrize("error", [RuntimeError, MemoryError, OperationalError])
+    def test_a_policy_that_cannot_be_asked_lets_nothing_start(self, approved, shop, later, monkeypatch, error):
+        later(seconds=11)
+        with monkeypatch.context() as broken:
+            broken.setattr("approvals.policy.ruled", lambda *_, **__: (_ for _ in ()).throw(error("down")))
+            with pytest.raises(error):
+                deliver.deliver(approved.pk)
+            with suppress(error):
+                deliver.deliver_due()
+            assert (now_of(approved).status, shop.sent) == ("approved", [])
+        settle()
+        assert (now_of(approved).status, len(shop.sent)) == ("delivered", 1)
 
     def test_one_approval_is_one_execution(self, shop, ben):
         action = ordered(ben)
