@@ -1,10 +1,12 @@
 """What was approved happens once, whatever breaks between us and the far side; what is unclear is called unknown."""
 
+import hashlib
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+import rfc8785
 from django.db import OperationalError
 
 from approvals import clearing, connect, deliver, outcomes, tasks
@@ -411,6 +413,19 @@ class TestWhatWasShownIsWhatRuns:
         Action.objects.filter(pk=action.pk).update(**fields)
         settle()
         assert (now_of(action).status, shop.sent) == ("awaiting", [])
+
+    def test_the_digest_is_over_all_that_was_asked_for_and_nothing_else(self, approved, connection):
+        """By another writer of RFC 8785 than our own."""
+        whole = {
+            "kind": "shop.order",
+            "kind_version": 1,
+            "connection": connection.slug,
+            "connection_version": connection.version,
+            "arguments": {"item": "tea", "cups": 2},
+            "preconditions": {},
+        }
+        assert approved.canonical.encode() == rfc8785.dumps(whole)
+        assert approved.digest == f"sha256:{hashlib.sha256(rfc8785.dumps(whole)).hexdigest()}"
 
     @pytest.mark.parametrize("member", ["kind_version", "connection_version", "arguments", "preconditions"])
     def test_each_member_of_what_was_approved_voids_the_yes_when_it_changes(self, approved, shop, later, member):

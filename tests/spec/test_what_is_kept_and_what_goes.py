@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
-from django.test import Client
+from django.db import connection as database
+from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 
+from approvals.act import act
 from approvals.models import Action, Asking, CallBack, Channel, Click, Connection, Notice, Proposal
+from project import audited
 from project.lib import clock
 from project.people.models import ApiToken, User
 from tests import builders
+from tests.nodding import handling, now_of, say, serving, settle
 from triggers import bulk, pinning, redrive, retention, search
+from triggers.durable import Durable
 from triggers.endings import ALARM
 from triggers.errors import NotValid, PayloadGone
 from triggers.models import (
@@ -126,6 +130,35 @@ def test_an_action_that_is_not_settled_keeps_what_it_came_from(ann: User, status
     assert keeps_all(run)
 
 
+def test_a_run_that_waits_a_month_and_a_request_that_waits_a_week_outlive_every_round(
+    connection: Connection, ann: User, ben: User, later: Later
+) -> None:
+    """Retention of a day, a round of everything each day: none who waits is cleared away, and nothing happens early."""
+
+    def patient(run: Durable) -> Any:
+        run.sleep("a month", timedelta(days=30))
+        return dict(act(run, "order", kind="shop.order", expires=timedelta(days=7).total_seconds()))
+
+    def goes_on(days: int) -> None:
+        for _ in range(days):
+            settle(2)
+            retention.prune()
+            later(days=1)
+
+    with serving() as shop, handling(patient), override_settings(RETENTION_DAYS=1):
+        run = builders.run("story", event=builders.event(requester=ann))
+        goes_on(29)
+        assert (Run.objects.get(pk=run.pk).status, Action.objects.exists()) == ("waiting", False)
+        goes_on(2)
+        asked = Action.objects.get()
+        goes_on(5)
+        assert (Run.objects.get(pk=run.pk).status, now_of(asked).status, shop.sent) == ("waiting", "awaiting", [])
+        say(asked, ben)
+        settle()
+        assert (Run.objects.get(pk=run.pk).status, len(shop.sent)) == ("succeeded", 1)
+        assert audited.look() == []
+
+
 def test_a_pinned_event_is_kept_whole_until_it_is_no_longer(ann: User, sign_in: Any, later: Later) -> None:
     run = story()
     browser = sign_in(ann)
@@ -215,7 +248,7 @@ def test_thousands_go_in_pieces_and_a_round_that_was_cut_short_goes_on(monkeypat
         retention.prune()
     monkeypatch.setattr(retention, "empty_some_events", emptied)
     assert Event.objects.filter(pruned_at=None).count() == 15
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(database) as asked:
         assert retention.prune()["events"] == 15
     named = [len(ids.split(",")) for sql in asked for ids in re.findall(r" IN \(([^()]*)\)", sql["sql"])]
     assert 5 < max(named) <= 10
