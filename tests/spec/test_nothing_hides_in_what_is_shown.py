@@ -28,8 +28,9 @@ HIDDEN = [
     if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t\r"
 ] + ["\u115f", "\u3164", "\u034f", "\u2028", "\u2029", "\ue000", "\u2800", "\u17b4", "\u180b", "\u180f"]
 HIDDEN += [chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))]  # each could carry a byte
-CORPUS = "".join(HIDDEN)
-SHORT = "pay \u202eeve\u2066 \u200b\u200dall\u00ad\ufeff\x1b[2K"
+EVIL = "</script><img src=x onerror=window.__x=1>"
+CORPUS = f"{''.join(HIDDEN)}{EVIL}"
+SHORT = f"pay \u202eeve\u2066 \u200b\u200dall\u00ad\ufeff\x1b[2K{EVIL}"
 FILE = {"path": f"docs/{SHORT}.md", "content": f"first\n{CORPUS}\nlast"}
 PULL = {"repo": "acme/shop", "base": f"main{SHORT}", "title": SHORT, "body": CORPUS, "files": [FILE]}
 
@@ -74,7 +75,8 @@ def test_the_form_of_a_question_hides_nothing(owner, sign_in):
 
 
 def test_no_page_lets_anything_hide(asked, owner, sign_in):
-    """Every page of the desk, with the rows of this story in its address, and the windows of the admin."""
+    """XS-01: every page of the desk, with the rows of this story in its address, and the windows of the admin; nor does
+    one take for markup what somebody wrote."""
     decide.cancel(Action.objects.get(pk=asked.pk), by=owner, reason=CORPUS)
     browser, seen, found = sign_in(owner), [], {}
     numbers = {"actions": asked.pk, "runs": asked.run_id, "events": asked.run.event_id}
@@ -86,7 +88,7 @@ def test_no_page_lets_anything_hide(asked, owner, sign_in):
         answer = browser.get(page)
         if answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/html"):
             seen.append(page)
-            if hides := hidden_in(Reader(answer.content.decode()).text):
+            if hides := hidden_in(Reader(answer.text).text) | ({EVIL} if EVIL in answer.text else set()):
                 found[page] = hides
     assert found == {}
     assert {f"/actions/{asked.pk}", f"/runs/{asked.run_id}", *pages[-8:]} <= {*seen}
