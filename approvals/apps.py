@@ -11,6 +11,7 @@ class ApprovalsConfig(AppConfig):
 
     def ready(self) -> None:
         registry.at_run_end.append(import_string("approvals.run_end.clear"))
+        registry.left_by_run.append(import_string("approvals.run_end.left"))
         at_revocation.append(import_string("approvals.outside.withdraw_all"))
         registry.undone_steps.append(import_string("approvals.undoing.undone_steps"))
         registry.needed_runs.append(import_string("approvals.effects_of.needed_runs"))

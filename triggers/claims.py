@@ -1,5 +1,8 @@
 """A worker takes a run, and with it the slot and the turn its trigger's limits ask for: all in one transaction."""
 
+from collections.abc import Callable
+from datetime import datetime
+
 from django.db import transaction
 
 from project.lib import clock
@@ -13,36 +16,40 @@ from triggers.models import Run, Slot, Trigger
 from triggers.viewing import event_view
 
 
-def claim(run: Run, *, owner: str) -> bool:
-    """Take the lease of `run`; False when another worker was first, nothing is due, or no slot or turn is free."""
+def claim(run: Run, *, owner: str, now: Callable[[], datetime] = clock.now) -> bool:
+    """Take the lease of `run`; False when another worker was first, nothing is due, or no slot or turn is free.
+
+    `now` tells the database's time, perhaps as it was read some seconds ago; where limits hold, it is asked anew."""
     busy = run.flow.concurrency
     rate = run.flow.rate_limit if run.started_at is None else None
     if busy and run.slot_key is None:
         name_key(run, "slot_key", busy.key)
     if rate and run.rate_key is None:
         name_key(run, "rate_key", rate.key)
-    return take(run, busy, rate, owner=owner)
+    return take(run, busy, rate, owner=owner, now=now)
 
 
 @retried
-def take(run: Run, busy: Concurrency | None, rate: RateLimit | None, *, owner: str) -> bool:
+def take(
+    run: Run, busy: Concurrency | None, rate: RateLimit | None, *, owner: str, now: Callable[[], datetime]
+) -> bool:
     """A claim whose answer was lost is told as False: its lease runs out, like that of a worker that died with it.
 
     On SQLite it waits for no disk: what the worker writes next under its fence does, and is there with it or not at
     all."""
     if busy is None and rate is None:
         with hasty(), by_itself():
-            return run.claim(clock.now(), owner=owner)
+            return run.claim(now(), owner=owner)
     with transaction.atomic():
         if rate:
             # The trigger before the run, as everywhere.
             Trigger.objects.select_for_update(of=("self",), no_key=True).get(runs=run.pk)
-        now = clock.now()
-        if rate and not rates.may_start(run, rate, now):
+        at = clock.now()
+        if rate and not rates.may_start(run, rate, at):
             return False
-        taken = run.claim(now, owner=owner) and (busy is None or Slot.objects.take(run, busy.limit))
+        taken = run.claim(at, owner=owner) and (busy is None or Slot.objects.take(run, busy.limit))
         if taken and rate:
-            Run.objects.filter(pk=run.pk).update(not_before=now)
+            Run.objects.filter(pk=run.pk).update(not_before=at)
         transaction.set_rollback(not taken)
     return taken
 

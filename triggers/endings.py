@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 QUIET = timedelta(hours=1)  # between two alarms about one cause
 OWN = "nightdesk."
 ALARM = "alarm "  # before a cause: the row that says when it rang last
-LISTENED_TO = Select(lambda: Trigger.objects.armed().filter(source__in=["/nightdesk", "*"]).values_list("type_pattern"))
+SOURCES = ("/nightdesk", "*")  # a trigger of one of these may hear what the desk itself says
+LISTENED_TO = Select(lambda: Trigger.objects.armed().filter(source__in=SOURCES).values_list("type_pattern"))
 CLOSE_WAITS = Update(lambda run, now: Wait.objects.filter(run=run).ending("cancel", now), run=int, now=datetime)
+NOTHING_TO_COME = {"leased_until": None, "wake_at": None, "waiting_for": ""}
 SUBJECTS = {"run": "run", "action": "action_id", "event": "event"}  # kind of letter -> what it is about
 
 
@@ -33,7 +35,7 @@ def end(run: Run, verb: str, now: datetime, *, reason: str = "", **fields: Any) 
     if run.started_at is None:
         fields["not_before"] = None  # its turn is free again
     may_wait = run.fence > 1 or run.status != Status.RUNNING  # while its first worker holds it, nothing has been asked
-    run.move(verb, finished_at=now, reason=reason, leased_until=None, wake_at=None, waiting_for="", **fields)
+    run.move(verb, finished_at=now, reason=reason, **NOTHING_TO_COME, **fields)
     if may_wait:
         CLOSE_WAITS(run=run.pk, now=now)
     for hook in registry.at_run_end:

@@ -16,7 +16,7 @@ from project.lib.live import changed
 from project.lib.retrying import retried
 from project.lib.states import IllegalMove
 from project.lib.text import made_storable
-from triggers import breakers, claims, endings, registry, waking
+from triggers import breakers, claims, endings, quiet_end, registry, waking
 from triggers.durable import Durable
 from triggers.errors import (
     Blocked,
@@ -42,10 +42,12 @@ logger = logging.getLogger("nightdesk.run")
 OWNER = f"{socket.gethostname()}:{os.getpid()}"[:100]
 
 
-def execute(run_id: int, *, on_claim: Callable[[], None] = lambda: None) -> bool:
+def execute(
+    run_id: int, *, on_claim: Callable[[], None] = lambda: None, now: Callable[[], datetime] = clock.now
+) -> bool:
     """Claim the run and work on it; False when there is nothing to claim, no code for it or this worker stops.
 
-    `on_claim` is called between the two."""
+    `on_claim` is called between the two; `now` is as for `claims.claim`."""
     if is_told_to_stop():
         return False
     [run] = LOADED(pk=run_id)
@@ -54,7 +56,7 @@ def execute(run_id: int, *, on_claim: Callable[[], None] = lambda: None) -> bool
     if run.handler not in registry.HANDLERS:
         Run.objects.filter(pk=run_id, status__in=CLAIMABLE).update(reason="handler_missing")
         return False
-    if not claims.claim(run, owner=OWNER):
+    if not claims.claim(run, owner=OWNER, now=now):
         return False
     failpoint("after_claim")
     journal = prepare(run, on_claim)
@@ -127,6 +129,8 @@ def record(durable: Durable, write: Callable[[datetime], object], *, stopping: b
 
 def succeed(durable: Durable, result: Any, version: str) -> None:
     text = to_json(result, "the handler")
+    if quiet_end.ended(durable.journal, text, version):
+        return
     record(
         durable,
         lambda now: endings.end(durable.row, "succeed", now, result_json=text, error=None, handler_version=version),

@@ -64,6 +64,9 @@ HANDLERS: dict[str, Handler] = {}
 MIDDLEWARE: dict[str, Middleware] = {}
 BROKEN: dict[str, BrokenFile] = {}
 at_run_end: list[Callable[["Run"], None]] = []  # called inside the transaction that ends a run
+left_by_run: list[
+    Callable[[], "QuerySet[Any]"]
+] = []  # rows, by `OuterRef("pk")` of a run, that its end must look after
 undone_steps: list[Callable[["Run"], set[str]]] = []  # names of steps whose memory is of no use: their effect is undone
 needed_runs: list[Callable[[], "QuerySet[Run]"]] = []  # runs that ended, whose memory is of use all the same
 act_names: list[Callable[["QuerySet[Run]"], Iterable[str]]] = []  # of what these runs did, or wanted to

@@ -35,7 +35,7 @@ def drain(until: float, *, is_busy: bool) -> None:
     told = clock.Reading(clock.now())
     while time.monotonic() < until and not is_told_to_stop():
         if (run_id := dispatch.next_due(told.now())) is not None:
-            if execute(run_id, on_claim=pass_on):
+            if execute(run_id, on_claim=pass_on, now=told.now):
                 pauses = iter(PAUSES)
         elif pause := next(pauses, None):
             time.sleep(pause)

@@ -38,7 +38,8 @@ def read(told: str | datetime) -> datetime:
 
 
 class Reading:
-    """The database's time as it was read once, and what has passed since then: for what is only told."""
+    """The database's time as it was read once, and what has passed since then: for what is only told, and for a claim
+    that its fence guards."""
 
     def __init__(self, at: datetime) -> None:
         self.at = at - shift

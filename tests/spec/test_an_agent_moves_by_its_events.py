@@ -215,6 +215,21 @@ def test_a_machine_hears_that_a_run_of_its_own_died(kitchen: Agent, send: Callab
     assert (death.correlationid, death.hops) == ("kitchen", 1)
 
 
+def test_a_machine_hears_that_a_run_of_its_own_succeeded(
+    owner: User, send: Callable[..., int], commits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Kettle, "moves", (*Kettle.moves, Move("hot", "cold", on="nightdesk.run.succeeded")))
+    machines.MACHINES.pop("kettle")
+    machine("kettle", version="7")(Kettle)
+    agents.make("kitchen", "kettle", by=owner)
+    with registered("ring-a-bell", lambda run: None), registered("make-tea", lambda run: "tea"):
+        send("heat.on")
+        assert state() == "hot"
+        with commits():
+            work()
+    assert state() == "cold"
+
+
 class TestAStateThatWasLeft:
     """What its run says counts until another event has moved the agent on."""
 
