@@ -91,15 +91,15 @@ def test_nobody_waits_for_one_who_died(path: str) -> None:
 
 
 def test_one_who_was_stopped_holds_up_nobody_for_long(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turnstile, "PATIENCE", 0.05)
+    monkeypatch.setattr(turnstile, "PATIENCE", 1.0)
     stopped, other = Turnstile(path), Turnstile(path)
     stopped.enter()
     began = time.monotonic()
     other.enter()  # SQLite's own lock decides
-    assert time.monotonic() - began >= 0.05
+    assert time.monotonic() - began >= 1.0
     began = time.monotonic()
     other.enter()
-    assert time.monotonic() - began < 5 * turnstile.IN_VAIN, "nor again for each that follows"
+    assert time.monotonic() - began < 1.0, "not again for each that follows"
     stopped.leave()
     other.enter()
     assert other.patience == turnstile.PATIENCE
