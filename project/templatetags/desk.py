@@ -224,6 +224,17 @@ def left(context: Context, until: datetime | None) -> SafeString:
     )
 
 
+@register.simple_tag(takes_context=True)
+def coming(context: Context, value: datetime | None) -> SafeString:
+    """`in 23 h 48 min`, counted down in the browser; what should have come already by its clock time."""
+    now = now_of(context)
+    if value is None or value <= now:
+        return at(context, value)
+    counted = format_html('<span data-until="{}">{}</span>', iso(value), countdown(int((value - now).total_seconds())))
+    told = format_html(spoken(words("in {time}")), time=counted)
+    return format_html('<time datetime="{}" title="{}">{}</time>', iso(value), exact(value), told)
+
+
 def countdown(seconds: int) -> str:
     if seconds >= 86400:
         return phrase("{d} d {h} h", d=seconds // 86400, h=seconds % 86400 // 3600)

@@ -84,9 +84,15 @@ def test_times_and_numbers_are_said_as_people_say_them_there():
         assert [desk.took(seconds) for seconds in (0.021, 4.9, 452)] == ["21 毫秒", "4.9 秒", "7 分 32 秒"]
         assert span(3 * 3600) == "3 小时"
         assert desk.clock_words(now - timedelta(days=3), now) == "02月26日 12:00"
+        assert "分钟</span>后<" in desk.coming({"now": now}, now + timedelta(minutes=14))
         assert ">低风险<" in desk.tier("low")
         assert ">等待人处理<" in desk.status("awaiting")
     assert desk.ago(now - timedelta(minutes=7), now) == "7 min ago"
+    assert desk.coming({"now": now}, now + timedelta(hours=23, minutes=48)).endswith(
+        '>in <span data-until="2027-03-02T11:48:00.000Z">23 h 48 min</span></time>'
+    )
+    assert ">11:00 UTC<" in desk.coming({"now": now}, now - timedelta(hours=1)), "what should have come already"
+    assert desk.coming({"now": now}, None) == ""
 
 
 def test_what_no_catalogue_has_stays_as_it_is():
