@@ -5,13 +5,15 @@ from typing import Any
 
 from csp.middleware import CSPMiddleware, PolicyParts
 from django.contrib.auth.views import redirect_to_login
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
 
-from project.lib.language import ENGLISH, language_of
+from project.lib.language import ENGLISH, language_of, spoken, words
+from project.lib.text import is_storable, made_storable
 from project.people.roles import can
 
 # These answer for themselves: the API with its own sign-in, health for machines.
@@ -52,6 +54,27 @@ class Policy(CSPMiddleware):
             others = (policy for prefix, policy in OTHER_POLICIES.items() if request.path_info.startswith(prefix))
             parts.config = next(others, STRICT)
         return parts
+
+
+class Storable:
+    """No database of ours keeps a NUL: an address with one is nobody's, and who sends one in a form is told so."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        request.path_info = made_storable(request.path_info)
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
+        """What PostgreSQL refused where no field looked."""
+        if request.path_info.startswith(OWN_RULES):
+            return None
+        sent = (text for told in (request.GET, request.POST) for _, texts in told.lists() for text in texts)
+        if isinstance(error, DataError) and not all(map(is_storable, sent)):
+            detail = words("It holds a NUL character, which no text has. Nothing was changed.")
+            return render(request, "errors/400.html", {"detail": spoken(detail)}, status=400)
+        return None
 
 
 class Zone:

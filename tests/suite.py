@@ -16,6 +16,7 @@ from tests import postgres
 ON_POSTGRES = (
     *("tests/spec", "tests/races", "tests/plans"),
     *("tests/contract/test_lists.py", "tests/triggers/test_fire.py"),
+    *("tests/triggers/test_waking.py", "tests/triggers/test_quiet_end.py", "tests/project/test_hasty.py"),
 )
 
 

@@ -73,7 +73,7 @@ def test_the_queue_is_counted_anew_when_many_woke(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("postgres")
 def test_only_the_waking_itself_does_not_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(waking, "changed", lambda _: seen.append(asked("SHOW synchronous_commit")))
+    monkeypatch.setattr(waking, "all_changed", lambda *_: seen.append(asked("SHOW synchronous_commit")))
     before = asked("SHOW synchronous_commit")
     sleepers(1)
     waking.expire_due(clock.now())
