@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from project.agent.models import Spending
-from tests import scripted_providers
+from tests import scripted_model, scripted_providers
 from tests.agent_runs import actions, start
 from tests.nodding import Shop, now_of, say, serving, settle
 from tests.scripted_model import Model
@@ -52,6 +52,16 @@ def test_its_call_is_an_action_and_the_result_goes_back_to_it(wire, shop, playin
     first, second = model.asked
     assert (wire.tools(first), wire.room(first)) == (["shop_order"], 4096)
     assert [result["action"] for result in wire.results(second)] == [f"A-{action.pk}"]
+
+
+@pytest.mark.parametrize("by_its_address", [True, False], ids=["LLM_BASE_URL", "OLLAMA_BASE_URL"])
+def test_ollama_speaks_as_openai_does(by_its_address, shop, settings, monkeypatch):
+    with scripted_model.serving(scripted_model.says("Two cups.")) as model:
+        monkeypatch.setenv("OLLAMA_BASE_URL", model.url)
+        settings.LLM_BASE_URL = model.url if by_its_address else ""
+        run = start(model="ollama:llama3.2")
+    assert (run.status, run.result["answer"]) == ("succeeded", "Two cups.")
+    assert [asked["model"] for asked in model.asked] == ["llama3.2"]
 
 
 def test_tokens_and_their_price_are_known(wire, shop, playing):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -184,6 +185,14 @@ class TestBudgets:
         assert (run.status, run.reason, len(model.asked)) == ("cancelled", "limit_reached", requests)
         assert run.error["message"].startswith(f"limit reached: {next(iter(limit.values()))}")
         assert not DeadLetter.objects.exists()
+
+    def test_the_seconds_that_it_waited_for_its_model_are_bounded(self, shop, playing, monkeypatch):
+        moments = iter(range(0, 10_000, 200))
+        monkeypatch.setattr("project.agent.provider.time", SimpleNamespace(monotonic=lambda: float(next(moments))))
+        model = playing(self.LOOP)
+        run = start(tools=["event.search"], max_seconds=400)
+        assert (run.reason, run.error["message"]) == ("limit_reached", "limit reached: 400 seconds of a run")
+        assert len(model.asked) == 2
 
     def test_a_day_counts_all_runs_of_the_trigger_and_then_begins_anew(self, shop, playing, later):
         model = playing(says("done"))
