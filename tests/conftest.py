@@ -197,7 +197,7 @@ def answers(path: Path) -> bool:
         return probe.connect_ex(str(path)) == 0
 
 
-def until(condition: Callable[[], object], seconds: float = 20, every: float = 0.05) -> None:
+def until(condition: Callable[[], object], seconds: float = 60, every: float = 0.05) -> None:
     """Wait for `condition`; a bound on liveness, far above what it takes."""
     deadline = time.monotonic() + seconds
     while not condition():

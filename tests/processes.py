@@ -205,7 +205,7 @@ class Desk:
         number: int = self.rows(f"SELECT count(*) FROM {table} WHERE {where}", *given)[0][0]
         return number
 
-    def until(self, condition: Callable[[], object], seconds: float = 30, every: float = 0.05) -> None:
+    def until(self, condition: Callable[[], object], seconds: float = 90, every: float = 0.05) -> None:
         """Wait for `condition`; a bound on liveness, far above what it takes."""
         deadline = time.monotonic() + seconds
         while not condition():
