@@ -63,6 +63,25 @@ def test_killed_over_and_over_from_the_first_moment(shop: Desk, github: SlowGitH
     assert (len(github.pulls), len(github.comments)) == (1, 1)
 
 
+@pytest.mark.parametrize("name", ["web", "worker", "desk", "beat", "listen", "valkey"])
+def test_a_request_outlives_whichever_process_dies_while_people_are_asked(
+    name: str, shop: Desk, github: SlowGitHub, far_side: Recorder
+) -> None:
+    """And what somebody has on the screen from before still counts."""
+    ann = begin(shop, far_side)
+    action = awaiting(shop, ann)
+    shop.kill(name)
+    shop.until(shop.is_ready, seconds=60)
+    again = ann.get(f"/api/v1/actions/{action['id']}").raise_for_status().json()
+    assert [again[one] for one in ("status", "digest", "revision")] == ["awaiting", action["digest"], 1]
+    assert github.pulls == []
+    approve(ann, action)
+    shop.until(lambda: ended(shop), seconds=90)
+    assert shop.rows("SELECT status FROM triggers_run") == [("succeeded",)]
+    assert (len(github.pulls), len(github.comments)) == (1, 1)
+    assert "has everything that became of it" in shop.manage("verify_audit")
+
+
 def test_killed_while_what_a_failed_run_did_is_undone(shop: Desk, github: SlowGitHub, far_side: Recorder) -> None:
     plan = Plan(shop, seed=1)
     shop.handlers(TRIP, name="trip")

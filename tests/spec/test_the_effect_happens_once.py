@@ -427,6 +427,21 @@ class TestWhatWasShownIsWhatRuns:
         assert approved.canonical.encode() == rfc8785.dumps(whole)
         assert approved.digest == f"sha256:{hashlib.sha256(rfc8785.dumps(whole)).hexdigest()}"
 
+    def test_the_card_the_form_and_the_api_show_the_bytes_that_would_run(self, shop, ben, sign_in):
+        action = ordered()
+        text = action.canonical.replace('"tea"', '"hemlock"')
+        Action.objects.filter(pk=action.pk).update(canonical=text, digest=canonical.digest_of_text(text))
+        browser = sign_in(ben)
+        for path in (f"/actions/{action.pk}", f"/actions/{action.pk}/edit", f"/approvals?sel={action.pk}"):
+            assert "hemlock" in browser.get(path).text, path
+        assert browser.get(f"/api/v1/actions/{action.pk}").json()["arguments"] == {"item": "hemlock", "cups": 2}
+        say(action, ben)
+        settle()
+        assert (now_of(action).status, shop.sent) == ("awaiting", []), "its headline still said tea"
+        say(action, ben)
+        settle()
+        assert [order.item for order in shop.done.values()] == ["hemlock"]
+
     @pytest.mark.parametrize("member", ["kind_version", "connection_version", "arguments", "preconditions"])
     def test_each_member_of_what_was_approved_voids_the_yes_when_it_changes(self, approved, shop, later, member):
         """As in the row, so in the text: under a digest that fits it again."""
