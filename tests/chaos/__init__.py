@@ -22,6 +22,7 @@
       spec/test_the_database_comes_back::test_a_refused_or_unheard_commit_is_made_good
  9  clocks differ
       chaos/test_two_desks_one_clock::test_each_slot_fires_once
+      chaos/test_two_desks_one_clock::test_a_desk_whose_clock_is_late_keeps_the_times_of_a_request
 10  two beats, and one that dies
       chaos/test_two_desks_one_clock::test_each_slot_fires_once
 11  a yes in the instant of its expiry
