@@ -1,5 +1,8 @@
 """Where a link of a message leads."""
 
+import contextlib
+
+from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -11,14 +14,30 @@ from approvals.letters import outcome_of
 from approvals.models import Notice
 from project.people.doors import who
 
+MOST_WRONG = 20  # links a person may get wrong while one remembers the first, in each process that serves pages
+REMEMBERED = 60  # seconds
+
 
 @never_cache
 @require_safe
 def go(request: HttpRequest, slug: str) -> HttpResponse:
     """Open what a message was about, or say that it is over. Nothing changes by it; its address is told to nobody."""
-    answer = answered(request, links.read(slug, who(request)))
+    wrong = f"wrong-links:{who(request).pk}"
+    if (cache.get_or_set(wrong, 0, REMEMBERED) or 0) >= MOST_WRONG:
+        answer = render(request, "approvals/link.html", {"tried": MOST_WRONG}, status=429)
+        answer.headers["Retry-After"] = str(REMEMBERED)
+    else:
+        answer = answered(request, links.read(slug, who(request)))
+        count_wrong(wrong, answer)
     answer.headers["Referrer-Policy"] = "no-referrer"
     return answer
+
+
+def count_wrong(name: str, answer: HttpResponse) -> None:
+    """In this process's memory: opening an address changes no row."""
+    if answer.status_code == 404:
+        with contextlib.suppress(ValueError):  # its minute is over
+            cache.incr(name)
 
 
 def answered(request: HttpRequest, notice: Notice | None) -> HttpResponse:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client, TransactionTestCase
 
@@ -215,6 +216,7 @@ def _nothing_remembered() -> Iterator[None]:
     tallies.forget()
     unwritten.Last.at = float("-inf")  # Home says it for a minute
     figures.forget()
+    cache.clear()
     refusals.valve = refusals.Valve()  # else a fast neighbour's refusals of the same second are counted here
     dispatch.Place.after = dispatch.Place.dead = undoing.Place.after = 0  # else a walk begins behind the first rows
     yield

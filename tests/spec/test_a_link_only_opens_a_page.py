@@ -9,9 +9,10 @@ from urllib.parse import unquote_plus
 
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.test import Client, override_settings
 
-from approvals import channels, mornings, telling
+from approvals import channels, link_views, mornings, telling
 from approvals import links as one_builder
 from approvals.carriers import CARRIERS, TO_ONE
 from approvals.models import Action, Channel, Connection, Notice
@@ -163,6 +164,19 @@ def test_what_a_link_opens_tells_its_address_to_nobody(asked, link, ann, ben, si
         assert '<meta name="referrer" content="no-referrer">' in said
         assert "<form" not in said, "a browser that sends no referrer sends the origin `null`, and no form gets through"
     assert len({re.sub(r'data-\S+="[^"]*"', "", page.content.decode()) for page in others}) == 1, "says why to nobody"
+
+
+def test_who_tries_many_links_must_wait_and_nobody_else(asked, link, ben, ann, sign_in, monkeypatch):
+    """AP-10: also for the right one, else each try would say whether it was."""
+    monkeypatch.setattr(link_views, "MOST_WRONG", 3)
+    browser, number = sign_in(ben), link.rpartition("-")[0]
+    assert [browser.get(f"{number}-{guess:040}").status_code for guess in range(5)] == [404, 404, 404, 429, 429]
+    refused = browser.get(link)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "60")
+    assert refused.headers["Referrer-Policy"] == "no-referrer"
+    assert sign_in(ann).get(link).status_code == 404, "she has not tried yet"
+    cache.clear()  # what a minute does
+    assert browser.get(link).status_code == 302
 
 
 def test_signing_in_on_the_way_of_a_link_gets_through_over_https(link, ben):
