@@ -45,7 +45,6 @@ FRAMELESS = """selector => [...document.querySelectorAll(selector)].filter(el =>
 }).map(el => el.outerHTML.slice(0, 120))"""
 
 
-@pytest.mark.timeout(300)
 def test_200_events_a_second_change_a_page_at_most_four_times_a_second(shop, opens):
     tab = opens("owner", "/")
     expect(tab.locator("html")).to_have_attribute(*LIVE)

@@ -241,7 +241,6 @@ def saves(tab: Page, slug: str) -> None:
     expect(tab.get_by_text(f"{slug} is saved.").first).to_be_visible()
 
 
-@pytest.mark.timeout(300)
 def test_a_source_of_every_kind_is_made_found_again_as_it_was_typed_and_changed(shop, opens):
     tab = opens("owner", "/sources/new")
     offered = tab.locator("main a[href*='kind=']").evaluate_all("all => all.map(one => one.href.split('kind=')[1])")

@@ -11,7 +11,7 @@ from tests.chaos.test_triage_survives_its_workers import approve, awaiting, begi
 from tests.processes import Desk, desk, fresh_database
 from tests.recorder import Recorder
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.processes
 WHOLE = {"github.create_pr": "delivered", "github.comment": "delivered"}
 
 

@@ -34,7 +34,7 @@ SET = f"""
     Trigger.objects.exclude(slug="take-order").update(enabled=False)
 """
 FAULTS = ("after_journal kill 0.2", "after_step_call kill 0.1", "after_call kill 0.5", "after_claim kill 0.05")
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.processes
 
 
 @dataclass

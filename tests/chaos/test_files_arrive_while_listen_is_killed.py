@@ -7,7 +7,7 @@ import pytest
 
 from tests.processes import Desk
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.processes
 WATCHING = "SELECT count(*) FROM triggers_watch WHERE status = 'watching' AND mode = 'native'"
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.load import TRIGGER, sign
 from tests.processes import ROOT, START, Desk, desk
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.processes
 
 # Which order hangs how: 5 does not.
 HANGS = """

@@ -24,7 +24,7 @@ def take_order(run):
         act(run, place, **comment, body=place, compensate={**comment, "body": f"no {place}"})
     raise Permanent("the guest does not come")
 """
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.processes
 
 
 def test_killed_in_every_call_that_others_can_see(shop: Desk, github: SlowGitHub, far_side: Recorder) -> None:

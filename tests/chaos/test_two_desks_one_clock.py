@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes import Desk, desk
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.processes
 
 EVERY_SECOND = """
     from project.lib import clock

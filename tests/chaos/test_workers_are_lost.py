@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.load import TRIGGER, sign
 from tests.processes import Desk, desk
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.processes
 
 # Each line of `done` is one execution of a step; the second step goes on when somebody wrote `go-on` for its order.
 THREE_STEPS = """

@@ -65,7 +65,7 @@ def see(order, drawn):
         time.sleep(0.02)
 """
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
