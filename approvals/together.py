@@ -15,6 +15,7 @@ from approvals.refusals import why_not
 from approvals.rules import Ruling
 from approvals.tiers import Tier, stricter
 from project.people.models import User
+from project.people.roles import groups_of
 
 MOST = 20
 CHANNEL = "batch"
@@ -88,7 +89,7 @@ def kinds_for(person: User, waiting: Iterable[Action], now: datetime) -> list[st
     common = [kind for kind, count in Counter(row.kind for row in rows).most_common() if count > 1]
     if not common:
         return []
-    reader = Reader.of(person, now)
+    reader = Reader(person, groups_of(person), policy.InForce.read(now))  # a page is told what its request was told
     return [kind for kind in common if at_least_two(reader.may_decide(row) for row in rows if row.kind == kind)]
 
 

@@ -1,8 +1,10 @@
 """What an agent asks for is an action like any other; each call gets one result, which says what became of it."""
 
+import base64
+import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from tests.agent_runs import Playing, actions, again, stage, start, trigger_of
 from tests.handlers import work
 from tests.model.walking import walks
 from tests.nodding import Shop, changed_kind, now_of, say, serving, settle
+from tests.recorder import Recorder, Reply
 from tests.scripted_model import calls, says
 from triggers import redrive, search
 from triggers.models import Run
@@ -333,6 +336,29 @@ class TestTools:
             "failed: it is no regular file",
             "failed: No such file or directory",
         ]
+
+    @pytest.mark.django_db(transaction=True)  # a tool that reads is called in a thread of its own
+    def test_it_reads_files_at_github_by_the_desks_connection(self, shop, playing, settings):
+        """The token stays with the desk: the model is told the text, or that there is none."""
+
+        def answer(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Reply:
+            if (method, path) != ("GET", "/repos/acme/shop/contents/docs/a.md?ref=main"):
+                return 404, {}, {"message": "Not Found"}
+            return 200, {}, {"encoding": "base64", "content": base64.b64encode(b"You will recieve it.").decode()}
+
+        wanted = [("github_read", {"repo": "acme/shop", "path": path}) for path in ("docs/a.md", "gone.md")]
+        with Recorder(answer) as far:
+            row = builders.connection("github", practice=False, config={"api_url": far.url})
+            row.change(by=None, secrets={"token": "only the desk knows"})
+            settings.EGRESS_ALLOW = [*settings.EGRESS_ALLOW, f"127.0.0.1:{far.port}"]
+            model = playing(calls(*wanted), says("done"))
+            start(tools=["github.read"])
+        assert [one["why"] for one in model.results().values() if "why" in one] == [
+            "failed: there is no text file gone.md in acme/shop at main"
+        ]
+        assert "You will recieve it." in json.dumps(model.results())
+        assert {seen.headers["authorization"] for seen in far.seen} == {"Bearer only the desk knows"}
+        assert "only the desk knows" not in json.dumps(model.asked)
 
     @pytest.mark.parametrize(
         ("repo", "path"),
